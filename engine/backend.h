@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Backend: what a device must be able to do. The engine composes these operations into a forward pass (serve/decoder);
+// a backend knows tensors, slots and block tables, and nothing of requests.
+//
+// Goals: small; every operation works on all rows of a batch at once; operations may be asynchronous on the device and
+// are ordered; no allocation inside a step. Weights are used in the form they are stored.
+// Shapes are written (outer, …, inner); activations are f32, row-major and packed.
+//
+// KV cache layout of one layer, K and V alike: (blocks, kv_heads, block_size, head_dim). A slot is
+// block * block_size + offset. Rejected: (slots, kv_heads, head_dim), because a head's rows of one block would not be
+// contiguous and decode attention reads one KV head at a time.
+#pragma once
+
+#include "engine/model/model.h"
+#include "engine/record/dtype.h"
+#include "engine/record/result.h"
+#include "engine/record/step.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+// Device memory by purpose; the counters are what the program calls "measured bytes".
+enum class Purpose : std::uint8_t { weights, kv_cache, activations };
+
+struct MemoryCounters {
+    std::uint64_t weights = 0;      // bytes allocated by the backend (mapped weights that were not copied: 0)
+    std::uint64_t kv_cache = 0;
+    std::uint64_t activations = 0;
+};
+
+// A device buffer. Freed by its owner's destructor through the backend that made it; must not outlive it.
+class Buffer {
+public:
+    virtual ~Buffer() = default;
+    virtual std::uint64_t bytes() const = 0;
+};
+
+// A weight matrix on the device: (rows, cols) in its stored form.
+class Weight {
+public:
+    virtual ~Weight() = default;
+    virtual std::uint64_t rows() const = 0;
+    virtual std::uint64_t cols() const = 0;
+    virtual DType dtype() const = 0;
+    virtual std::uint64_t bytes() const = 0;
+};
+
+struct KvCacheShape {
+    std::uint32_t layers = 0;
+    std::uint32_t blocks = 0;
+    std::uint32_t block_size = 0;
+    std::uint32_t kv_heads = 0;
+    std::uint32_t head_dim = 0;
+    DType dtype_k = DType::f16;     // f32, f16 or bf16
+    DType dtype_v = DType::f16;
+};
+
+// K and V of all layers, one allocation per layer and tensor, or one for all: the backend's choice.
+class KvCache {
+public:
+    virtual ~KvCache() = default;
+    virtual const KvCacheShape& shape() const = 0;
+    virtual std::uint64_t bytes() const = 0;  // as allocated
+};
+
+// Everything an operation needs to know about the rows of a step. Rows of one sequence are consecutive and ascending in
+// position. Uploaded once per step by begin_batch.
+struct Batch {
+    struct Sequence {
+        std::uint32_t first_row = 0;     // in the batch
+        std::uint32_t rows = 0;          // queries of this sequence
+        std::uint32_t first_position = 0;// position of its first row
+        std::uint32_t table_begin = 0;   // its block table in block_tables
+        std::uint32_t table_size = 0;
+        // Keys of row r: positions 0 .. first_position + r.
+    };
+    std::vector<TokenId> tokens;             // (rows)
+    std::vector<std::uint32_t> positions;    // (rows)
+    std::vector<std::uint64_t> slots;        // (rows) where K/V of the row is written
+    std::vector<std::uint32_t> block_tables; // concatenated physical block ids
+    std::vector<Sequence> sequences;
+    std::vector<std::uint32_t> logit_rows;   // rows whose logits are wanted
+
+    std::uint32_t rows() const { return static_cast<std::uint32_t>(tokens.size()); }
+};
+
+// Attention weights of watched heads, copied out of the step. Rows are in batch order per (layer, head) asked for.
+struct AttentionProbe {
+    std::vector<std::uint32_t> heads;  // query heads of the layer at hand
+    // Filled by attention(): for head h (index into heads), row r of the batch: weights[h][r] has
+    // positions[r] + 1 softmax weights.
+    std::vector<std::vector<std::vector<float>>> weights;
+};
+
+struct AttentionShape {
+    std::uint32_t query_heads = 0;
+    std::uint32_t kv_heads = 0;   // query head h reads KV head h / (query_heads / kv_heads)
+    std::uint32_t head_dim = 0;
+    float scale = 0;              // 1 / sqrt(head_dim)
+};
+
+struct RotaryShape {
+    float theta = 10000.0f;
+    std::uint32_t rotary_dim = 0;
+    RotaryLayout layout = RotaryLayout::half_split;
+};
+
+// Measured duration of one marked stage.
+struct StageTiming {
+    StageKind kind = StageKind::schedule;
+    std::uint16_t layer = StageRecord::no_layer;
+    std::uint64_t duration_ns = 0;
+};
+
+struct DeviceInfo {
+    std::string id;        // "cpu", "cuda:0"
+    std::string name;      // processor or card
+    std::string detail;    // "2 threads, AVX-512 (AVX3_DL)"
+    std::uint64_t memory_bytes = 0;
+    std::uint64_t free_bytes = 0;
+};
+
+class Backend {
+public:
+    virtual ~Backend() = default;
+
+    virtual DeviceInfo info() const = 0;
+    virtual MemoryCounters memory() const = 0;
+
+    // --- set-up (may allocate) ---
+    // The CPU keeps a view of the tensor's bytes; a GPU copies them. Errors: type not supported, out of memory.
+    virtual Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) = 0;
+    virtual Result<std::unique_ptr<Buffer>> buffer(std::uint64_t bytes, Purpose purpose) = 0;
+    // purpose: kv_cache for a lane's pool, activations for the scratch of a lane without a cache.
+    virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) = 0;
+
+    // --- a step ---
+    // Makes the batch known to the device. Rows are bounded by what the caller sized its buffers for.
+    virtual Result<void> begin_batch(const Batch& batch) = 0;
+    // out (rows, hidden) = table[tokens]
+    virtual void embed(const Weight& table, Buffer& out) = 0;
+    // out (rows, width) = in / sqrt(mean(in^2) + epsilon) * weight
+    virtual void rms_norm(const Buffer& in, const Weight& weight, float epsilon, std::uint32_t rows, Buffer& out) = 0;
+    // out (rows, weight.rows) = in (rows, weight.cols) * weight^T; accumulate: += instead of =
+    virtual void matmul(const Weight& weight, const Buffer& in, std::uint32_t rows, Buffer& out, bool accumulate) = 0;
+    // Rotates q (rows, query_heads, head_dim) in place by the row's position and k (rows, kv_heads, head_dim) likewise,
+    // and writes k and v of every row into its slot of the layer.
+    virtual void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape,
+                              const RotaryShape& rotary, KvCache& cache, std::uint32_t layer) = 0;
+    // out (rows, query_heads, head_dim) = softmax(scale * q k^T, causal) v over the block tables.
+    // The result does not depend on the block size, bit for bit. probe: may be null.
+    virtual void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer,
+                           Buffer& out, AttentionProbe* probe) = 0;
+    // gate (rows, width) = silu(gate) * up
+    virtual void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) = 0;
+    // out (rows.size(), width) = in[rows]
+    virtual void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) = 0;
+    // Waits, then copies the first destination.size() floats to the host.
+    virtual Result<void> read(const Buffer& in, std::span<float> destination) = 0;
+    // Copies K/V of `tokens` slots from the start of one block to another, all layers.
+    virtual void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) = 0;
+    // Fills a block of all layers with NaN (debug: a read of a slot that was never written then shows).
+    virtual void poison_block(KvCache& cache, std::uint32_t block) = 0;
+    virtual Result<void> synchronise() = 0;
+
+    // --- measuring ---
+    // Stage timers: start_timing() begins, each mark() ends the stage that ran since the last mark (or the start), and
+    // timings() gives what was marked since start_timing(). A GPU may answer with the previous step's times.
+    virtual void start_timing() = 0;
+    virtual void mark(StageKind kind, std::uint16_t layer) = 0;
+    virtual std::span<const StageTiming> timings() = 0;
+    // Read bandwidth of the device in bytes/s, measured over a buffer far larger than the caches, with the backend's
+    // own threads. Takes a fraction of a second; cached after the first call.
+    virtual double measured_read_bandwidth() = 0;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Sentences and derived numbers about a recording: the same text in callout, log, export and lesson.
+#pragma once
+
+#include "engine/record/recording.h"
+
+#include <optional>
+#include <span>
+#include <string>
+
+namespace kvloupe {
+
+// "a" for the request's own sequence, "a.1" for children.
+std::string sequence_name(const Recording& recording, const LaneRecord& lane, SequenceId sequence);
+
+// The event's cause as a sentence: who, at which position, why ("sequence a opened block 7 because position 16 begins
+// logical block 1").
+std::string describe_cause(const Recording& recording, const LaneRecord& lane, const Event& event);
+
+// Bytes the event moved or took (derived): allocate = block_bytes, copy = tokens * bytes_per_token, others 0.
+std::uint64_t event_bytes(const LaneRecord& lane, const Event& event);
+
+// Times of one request in one lane, all measured; empty where they do not exist (yet).
+struct RequestTimes {
+    std::optional<double> queue_ms;                 // arrival to admission
+    std::optional<double> time_to_first_token_ms;   // arrival to the end of the step that sampled the first token
+    std::vector<double> inter_token_ms;             // between the ends of the steps that sampled successive tokens
+    std::uint32_t output_tokens = 0;
+    std::string finish_reason;                      // stop | length | cancelled | rejected | failed, "" while it lives
+    std::string reason;                             // sentence for rejected and failed
+};
+
+// Up to and including step `last`; last < step_count().
+RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last);
+
+// Text of tokens by the lane's vocabulary: pieces joined, invalid UTF-8 as U+FFFD, control tokens left out.
+std::string text_of(const VocabularyText& vocabulary, std::span<const TokenId> tokens);
+
+}  // namespace kvloupe

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// LaneState: block pool, block tables and sequences of one lane at one moment, rebuilt by applying events.
+// The writer keeps one and stores copies as key frames; readers start from a copy and apply the events since.
+#pragma once
+
+#include "engine/record/event.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace kvloupe {
+
+enum class SequenceStatus : std::uint8_t { arrived, running, preempted, finished, rejected, cancelled, failed };
+
+struct SequenceState {
+    SequenceStatus status = SequenceStatus::arrived;
+    std::uint32_t prompt_tokens = 0;
+    std::uint32_t computed_tokens = 0;  // tokens whose K/V was written (uncached: tokens pushed through the model last)
+    std::uint32_t output_tokens = 0;    // known at finish
+    std::vector<BlockId> table;         // logical index -> physical block; empty without a cache and after release
+};
+
+struct BlockState {
+    std::uint32_t owners = 0;           // reference count
+    bool hashed = false;
+    SequenceId first_owner;             // one of the owners, none if free
+    std::uint32_t logical = 0;          // logical index in first_owner's table
+    std::uint32_t filled = 0;           // slots that hold a token
+};
+
+class LaneState {
+public:
+    LaneState() = default;
+    // A pool of `blocks` blocks (null block included; 0 without a cache) of `block_size` slots, all free.
+    LaneState(std::uint32_t blocks, std::uint32_t block_size);
+
+    void apply(const Event& event);
+    void apply(std::span<const Event> events);
+
+    const std::vector<BlockState>& blocks() const { return m_blocks; }
+    const std::vector<SequenceState>& sequences() const { return m_sequences; }  // index: SequenceId
+    std::uint32_t block_size() const { return m_block_size; }
+    std::uint32_t used_blocks() const { return m_used; }
+
+    // Physical ids of free blocks from the head of the free queue; at most `limit`.
+    std::vector<BlockId> free_order(std::size_t limit = SIZE_MAX) const;
+
+private:
+    void link_back(std::uint32_t block);
+    void link_front(std::uint32_t block);
+    void unlink(std::uint32_t block);
+    void fill(SequenceId sequence);
+    SequenceState& sequence(SequenceId id);
+
+    std::uint32_t m_block_size = 0;
+    std::uint32_t m_used = 0;
+    std::vector<BlockState> m_blocks;
+    std::vector<SequenceState> m_sequences;
+    std::vector<std::uint32_t> m_previous, m_next;  // free queue, intrusive, index `blocks` is the sentinel
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Recording: everything that happened in a session, as data. A live run and an opened file are the same to a reader.
+// Goals: one writer (the session's worker), any number of readers without locks; a reader takes step_count() once and
+// may then read everything up to it; nothing moves or changes afterwards. The order of publication is: logs first, the
+// StepRecord that names their ranges last.
+// Rejected: signals per step (they froze a window for seconds at 10,000 steps/s); a snapshot of the pool per step.
+#pragma once
+
+#include "engine/record/chunked_log.h"
+#include "engine/record/dtype.h"
+#include "engine/record/event.h"
+#include "engine/record/step.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+class LaneState;
+
+// What a lane is; fixed when the lane is created.
+struct LaneInfo {
+    std::string name;
+    std::string model_name;        // as in the scenario or file name
+    std::string architecture;      // "llama"
+    std::string device;            // "CPU, 2 threads"
+    std::string attention_variant; // "MHA", "GQA", "MQA", or "none" for an accounting lane
+    std::string cache_dtype;       // "f16"; "none" without a cache
+    std::uint32_t layers = 0;
+    std::uint32_t query_heads = 0;
+    std::uint32_t kv_heads = 0;
+    std::uint32_t head_dim = 0;
+    std::uint32_t vocabulary = 0;
+    std::uint32_t context_length = 0;
+    std::uint64_t parameters = 0;
+    std::uint64_t weight_bytes = 0;    // measured: bytes of the tensors as stored
+    bool kv_cache = true;
+    std::uint32_t block_size = 0;      // tokens per block; 0 without a cache
+    std::uint32_t blocks = 0;          // physical blocks, the null block included; 0 without a cache
+    std::uint64_t bytes_per_token = 0; // derived: 2 * layers * kv_heads * head_dim * element size (CACHE_SEMANTICS 0)
+    std::uint64_t block_bytes = 0;     // measured: bytes of the pool's buffers / blocks
+    std::uint64_t pool_bytes = 0;      // measured: bytes of the pool's buffers
+    std::uint64_t weights_id = 0;      // equal ids: same weights, logits may be compared
+};
+
+struct RequestInfo {
+    std::string id;                    // as in the scenario: "a"
+    std::vector<TokenId> prompt;       // with BOS where the tokenizer adds it
+    std::uint32_t max_new_tokens = 0;
+    std::uint32_t arrival_step = 0;
+    float temperature = 0;
+    std::uint32_t top_k = 0;           // 0: off
+    float top_p = 1;
+    std::uint64_t arrival_ns = 0;      // session clock, measured
+};
+
+// A sequence of one lane. In this version every request has exactly one; forks add more.
+struct SequenceInfo {
+    RequestId request;
+    SequenceId parent;                 // none unless forked
+    std::uint32_t forked_at = 0;
+};
+
+// Text of every token of the model's vocabulary, shared by the lanes that use it.
+// For display: bytes that are no complete character on their own are given as "<0xE4>".
+struct VocabularyText {
+    std::vector<std::string> pieces;      // raw bytes of the token, "" for control tokens
+    std::vector<std::string> shown;       // valid UTF-8 for a label, control tokens by name ("<s>")
+    bool strips_leading_space = false;    // the tokenizer puts a space in front of a text; decoding takes it away
+};
+
+class LaneRecord {
+public:
+    explicit LaneRecord(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary);
+    ~LaneRecord();
+
+    const LaneInfo& info() const { return m_info; }
+    const VocabularyText& vocabulary() const { return *m_vocabulary; }
+
+    // Steps published so far; any thread.
+    std::size_t step_count() const { return m_steps.size(); }
+    const StepRecord& step(std::size_t index) const { return m_steps[index]; }
+
+    // Logs; a reader stays below the ends that a published StepRecord names.
+    const ChunkedLog<Event>& events() const { return m_events; }
+    const ChunkedLog<TokenRecord>& tokens() const { return m_tokens; }
+    const ChunkedLog<Alternative>& alternatives() const { return m_alternatives; }
+    const ChunkedLog<StageRecord>& stages() const { return m_stages; }
+    const ChunkedLog<AttentionRow>& attention() const { return m_attention; }
+    const ChunkedLog<float, 16>& attention_weights() const { return m_attention_weights; }
+    const ChunkedLog<SequenceInfo, 8>& sequences() const { return m_sequences; }
+    const ChunkedLog<std::string, 8>& strings() const { return m_strings; }
+
+    // State of pool, tables and sequences after the step: nearest key frame + events since. Any thread.
+    // step < step_count(). Cost is bounded by the key-frame distance, not by the length of the recording.
+    LaneState state_after(std::size_t step) const;
+
+    // Attention rows that were asked for but did not fit the memory budget (measured, shown to the user).
+    std::uint64_t dropped_attention_rows() const { return m_dropped_attention_rows.load(std::memory_order_relaxed); }
+
+    // Why the lane stopped working, or "" (any thread).
+    std::string failure() const;
+
+private:
+    friend class LaneWriter;
+
+    struct KeyFrame {
+        std::uint64_t step = 0;  // state after this step
+        std::shared_ptr<const LaneState> state;
+    };
+
+    LaneInfo m_info;
+    std::shared_ptr<const VocabularyText> m_vocabulary;
+    ChunkedLog<StepRecord, 8> m_steps;
+    ChunkedLog<Event> m_events;
+    ChunkedLog<TokenRecord> m_tokens;
+    ChunkedLog<Alternative> m_alternatives;
+    ChunkedLog<StageRecord> m_stages;
+    ChunkedLog<AttentionRow> m_attention;
+    ChunkedLog<float, 16> m_attention_weights;
+    ChunkedLog<SequenceInfo, 8> m_sequences;
+    ChunkedLog<std::string, 8> m_strings;
+    ChunkedLog<KeyFrame, 6> m_key_frames;
+    std::atomic<std::uint64_t> m_dropped_attention_rows{0};
+    mutable std::mutex m_failure_mutex;
+    std::string m_failure;
+};
+
+enum class Phase : std::uint8_t { loading, paused, running, finished, failed };
+
+class Recording {
+public:
+    // Lanes; fixed before the first step.
+    const std::vector<std::unique_ptr<LaneRecord>>& lanes() const { return m_lanes; }
+    const LaneRecord& lane(LaneId id) const { return *m_lanes[id.value]; }
+
+    const ChunkedLog<RequestInfo, 8>& requests() const { return m_requests; }
+
+    // Read the phase first, then the sizes: what a finished session recorded is then complete.
+    Phase phase() const { return m_phase.load(std::memory_order_acquire); }
+
+    // Why the session paused or failed, one sentence, or "" (any thread).
+    std::string reason() const;
+
+    std::string title() const { return m_title; }
+    std::uint64_t memory_budget_bytes() const { return m_memory_budget; }
+
+    // Bytes held by all logs of all lanes (measured).
+    std::uint64_t memory_bytes() const;
+
+private:
+    friend class RecordingWriter;
+
+    std::string m_title;
+    std::uint64_t m_memory_budget = std::uint64_t{256} << 20;
+    std::vector<std::unique_ptr<LaneRecord>> m_lanes;
+    ChunkedLog<RequestInfo, 8> m_requests;
+    std::atomic<Phase> m_phase{Phase::loading};
+    mutable std::mutex m_reason_mutex;
+    std::string m_reason;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Writers of a Recording: the session's worker thread owns them; nobody else writes.
+#pragma once
+
+#include "engine/record/lane_state.h"
+#include "engine/record/recording.h"
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace kvloupe {
+
+class LaneWriter {
+public:
+    // attention_budget_bytes: bytes that attention rows of this lane may take; rows beyond it are counted, not kept.
+    LaneWriter(LaneRecord& record, std::chrono::steady_clock::time_point session_start,
+               std::uint64_t attention_budget_bytes);
+
+    SequenceId add_sequence(SequenceInfo info);
+    StringId intern(std::string_view text);
+
+    void begin_step();                       // starts the step's clock
+    void event(Event event);                 // offset_ns is filled in
+    // alternatives: at most 10, most probable first; alternatives_begin and alternative_count are filled in.
+    void token(TokenRecord token, std::span<const Alternative> alternatives = {});
+    void stage(const StageRecord& stage);
+    // weights: row.key_count softmax weights. Returns false when the budget is used up (counted).
+    bool attention_row(AttentionRow row, std::span<const float> weights);
+    // counters: everything but step, times and ranges, which are filled in. Publishes the step.
+    void end_step(StepRecord counters);
+    // Forgets what the step in progress appended as far as readers are concerned: the step is published with what
+    // happened until the failure, so that no gap arises, and the lane is marked failed.
+    void fail_step(StepRecord counters, std::string reason);
+    void set_failure(std::string reason);
+
+    const LaneState& state() const { return m_state; }  // after the events so far
+    std::uint64_t elapsed_ns() const;                   // since the session's clock started
+    std::size_t next_step() const { return m_record.step_count(); }
+    LaneRecord& record() { return m_record; }
+
+private:
+    LaneRecord& m_record;
+    std::chrono::steady_clock::time_point m_session_start;
+    std::chrono::steady_clock::time_point m_step_start{};
+    std::uint64_t m_attention_budget = 0;
+    std::uint64_t m_attention_bytes = 0;
+    std::uint64_t m_events_since_key_frame = 0;
+    StepRecord m_step;
+    LaneState m_state;
+};
+
+class RecordingWriter {
+public:
+    RecordingWriter(std::string title, std::uint64_t memory_budget_bytes);
+
+    // Before the first step only.
+    LaneWriter& add_lane(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary);
+    void lanes_complete();  // divides the attention budget
+
+    RequestId add_request(RequestInfo info);
+    void set_phase(Phase phase, std::string reason = {});  // reason first, then the phase
+
+    std::shared_ptr<const Recording> recording() const { return m_recording; }
+    LaneWriter& lane(LaneId id) { return *m_lanes[id.value]; }
+    std::uint64_t elapsed_ns() const;
+
+private:
+    std::shared_ptr<Recording> m_recording;
+    std::chrono::steady_clock::time_point m_start;
+    std::vector<std::unique_ptr<LaneWriter>> m_lanes;
+};
+
+}  // namespace kvloupe

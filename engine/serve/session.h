@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Session: lanes stepping together over the same requests, on a worker thread of its own; what happens is appended to a
+// Recording that anyone may read. The worker never calls back: readers pull.
+#pragma once
+
+#include "engine/backend.h"
+#include "engine/record/recording.h"
+#include "engine/serve/scenario.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+// Makes a backend for "auto", "cpu", "cuda:N". Injected, because the engine does not know the kernels.
+using BackendFactory = std::function<Result<std::unique_ptr<Backend>>(const std::string& device)>;
+// Loads or finds a model for "bundled", "bundled:NAME" or a path.
+using ModelSource = std::function<Result<std::shared_ptr<const Model>>(const std::string& model)>;
+
+struct SessionOptions {
+    BackendFactory make_backend;
+    ModelSource find_model;
+    std::stop_token stop;          // cancels create()
+    std::function<void(double fraction, const std::string& what)> progress;
+    std::optional<std::vector<AttentionWatch>> default_attention;  // where the scenario says nothing
+    bool debug_poison = false;     // fresh blocks are filled with NaN
+};
+
+class Session {
+public:
+    // Checks everything before anything starts: models, devices, memory, prompts. A prompt that cannot fit is no error
+    // of create(): that request is rejected when it arrives.
+    static Result<std::unique_ptr<Session>> create(const Scenario& scenario, SessionOptions options);
+    ~Session();  // stops the worker
+
+    std::shared_ptr<const Recording> recording() const;
+    const Scenario& scenario() const;
+    std::shared_ptr<const Model> model(LaneId lane) const;
+
+    // Commands; any thread; they return at once and are carried out by the worker between steps.
+    void step(std::uint32_t count = 1);
+    void run();
+    void pause();
+    Result<void> submit(const RequestOptions& request);   // for all lanes, arrives in the next step
+    void cancel(const std::string& request_id);
+    void reset();                                         // same scenario from the start: a new Recording
+    void continue_uncached(std::uint32_t more_tokens);    // raises the limit at which uncached lanes pause
+    void set_watch(std::vector<AttentionWatch> watch);    // attention rows to record from the next step on
+    void set_breakpoints(std::vector<Breakpoint> breakpoints);
+    // After a reset() recording() is a new object; this counts them.
+    std::uint64_t generation() const;
+
+    // Blocks until the worker is idle (paused, finished or failed). For commands and tests.
+    void wait();
+    // Runs to the end without pausing at breakpoints (they are noted); blocks. For `kvloupe run`.
+    Result<void> run_to_end();
+    // Breakpoints that held so far, as sentences.
+    std::vector<std::string> breakpoint_notes() const;
+
+private:
+    Session();
+    struct Impl;
+    std::unique_ptr<Impl> m_impl;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Cursor: the step and, within it, the selection that all views show. One cursor, one lock (design/NOTES rule 5).
+#pragma once
+
+#include "engine/record/lane_state.h"
+#include "engine/record/recording.h"
+
+#include <QObject>
+
+#include <memory>
+#include <optional>
+
+namespace kvloupe {
+
+// What the pointer is over or what was clicked; fields that do not apply are absent.
+struct Pick {
+    std::optional<LaneId> lane;
+    std::optional<SequenceId> sequence;
+    std::optional<std::uint32_t> position;  // token of the sequence; its slot and block follow
+    std::optional<BlockId> block;
+    std::optional<std::uint32_t> layer;
+    std::optional<std::uint32_t> head;      // query head
+    std::optional<std::uint64_t> event;     // index into the lane's events
+
+    bool empty() const;
+    bool operator==(const Pick&) const = default;
+};
+
+class Cursor : public QObject {
+    Q_OBJECT
+
+public:
+    explicit Cursor(QObject* parent = nullptr);
+
+    // The recording shown; null when nothing is open. Resets step and selection.
+    void setRecording(std::shared_ptr<const Recording> recording);
+    const Recording* recording() const { return m_recording.get(); }
+    std::shared_ptr<const Recording> sharedRecording() const { return m_recording; }
+
+    // Called by the frame clock: steps were appended. Follows when the cursor stands at the end.
+    void advanced();
+
+    // Step shown, or -1 while no lane has recorded one. Lanes that recorded fewer steps show their last one.
+    int step() const { return m_step; }
+    int stepCount() const { return m_stepCount; }  // of the longest lane, as of the last advanced()
+    bool following() const { return m_following; }
+    void setStep(int step);   // clamps; following resumes at the last step
+
+    // Lane in focus (index into Recording::lanes()), and the sequence in focus of that lane.
+    LaneId lane() const { return m_lane; }
+    void setLane(LaneId lane);
+    SequenceId sequence() const { return m_sequence; }
+    void setSequence(SequenceId sequence);
+    // Layer and head in focus for attention.
+    std::uint32_t layer() const { return m_layer; }
+    std::uint32_t head() const { return m_head; }
+    void setHead(std::uint32_t layer, std::uint32_t head);
+
+    const LaneRecord* laneRecord() const;          // null without recording
+    // The lane's step index for the cursor: min(step, its step count - 1), or -1.
+    int stepOf(LaneId lane) const;
+    // State of the focused lane after the cursor's step; cached. Null without a step.
+    const LaneState* state() const;
+    const LaneState* stateOf(LaneId lane) const;
+
+    // Hover previews, click locks, Esc clears.
+    const Pick& hover() const { return m_hover; }
+    const Pick& locked() const { return m_locked; }
+    // The lock where there is one, else the hover.
+    const Pick& shown() const { return m_locked.empty() ? m_hover : m_locked; }
+    void setHover(const Pick& pick);
+    void lock(const Pick& pick);   // also moves lane, sequence, layer and head in focus where the pick has them
+    void clear();                  // Esc
+
+    // Font scale for a projector, 1.0 = the system's.
+    double fontScale() const { return m_fontScale; }
+    void setFontScale(double scale);
+
+signals:
+    void recordingChanged();
+    void stepChanged();      // the cursor moved, or what it stands on grew
+    void grew();             // steps were appended although the cursor stayed
+    void focusChanged();     // lane, sequence, layer or head
+    void hoverChanged();
+    void lockChanged();
+    void fontScaleChanged();
+
+private:
+    struct CachedState {
+        int step = -1;
+        LaneState state;
+    };
+    std::shared_ptr<const Recording> m_recording;
+    int m_step = -1;
+    int m_stepCount = 0;
+    bool m_following = true;
+    LaneId m_lane{0};
+    SequenceId m_sequence;
+    std::uint32_t m_layer = 0;
+    std::uint32_t m_head = 0;
+    Pick m_hover, m_locked;
+    double m_fontScale = 1.0;
+    mutable std::vector<CachedState> m_states;
+};
+
+}  // namespace kvloupe

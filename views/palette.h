@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Colours by role, light and dark. Hue is who; texture is state; shape is event; ink is cursor and lock; magenta is what
+// is in focus now. Sets keep apart for common colour vision deficiencies (smallest OKLab distance 5.3 and up).
+#pragma once
+
+#include <QColor>
+
+#include <array>
+
+class QWidget;
+
+namespace kvloupe {
+
+struct Palette {
+    bool dark = false;
+    QColor window, panel, head;
+    QColor line, grid;
+    QColor ink1, ink2, ink3;
+    QColor selectedRow, accent;
+    QColor focus, focusWash;
+    QColor free, hatch, freeBorder;
+    QColor breakpoint;
+    QColor weights, keysValues, activations;
+    QColor tokenStates, reserved, internal, external;
+    QColor stepFlagText;
+    std::array<QColor, 8> owners;
+    std::array<QColor, 6> lanes;       // MHA, GQA, int8, MLA, MQA, uncached
+    std::array<QColor, 6> attention;   // 0 -> 1
+
+    static const Palette& light();
+    static const Palette& darkTheme();
+    // By the widget's window colour, which the theme sets.
+    static const Palette& of(const QWidget* widget);
+
+    // Colour of the n-th owner; after eight the hues repeat and repeats() is true (drawn with a dot pattern).
+    QColor owner(unsigned index) const { return owners[index % owners.size()]; }
+    static bool repeats(unsigned index) { return index >= 8; }
+    // Colour of a lane by its attention variant and cache, stable for the names above, else by index.
+    QColor lane(const class LaneRecord& lane, unsigned index) const;
+    // Linear between the six stops; weight in 0 .. 1.
+    QColor attentionColour(double weight) const;
+};
+
+}  // namespace kvloupe
