@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-3.0-or-later
+#
+# Checks beside the tests: the fuzz targets build with clang, warnings as errors, and run briefly; the release build
+# starts, runs a sample scenario and takes pictures without a display.
+set -eu
+cd "$(dirname "$0")/.."
+. gui/install-packages.sh
+
+echo "== clang, fuzz targets =="
+build_preset fuzz fuzzers
+seconds=${KVLOUPE_FUZZ_SECONDS:-10}
+for target in build/fuzz/tests/fuzz/fuzz_*; do
+  [ -x "$target" ] && [ -f "$target" ] || continue
+  name=$(basename "$target")
+  scratch=$(mktemp -d)
+  echo "$name: $seconds s"
+  "$target" -max_total_time="$seconds" -print_final_stats=0 -verbosity=0 -artifact_prefix="$scratch/" "$scratch" \
+    "tests/fuzz/corpus/${name#fuzz_}" || { echo "$name found an input that breaks it: $scratch" >&2; exit 1; }
+  rm -rf "$scratch"
+done
+
+echo "== release, without a display =="
+env -u DISPLAY -u WAYLAND_DISPLAY bash gui/start.sh
+for file in summary.json steps.csv events.csv trace.json pool.png; do
+  [ -s "build/release/sample-results/$file" ] || { echo "build/release/sample-results/$file is missing" >&2; exit 1; }
+done
+echo "All checks passed."
