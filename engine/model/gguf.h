@@ -27,6 +27,8 @@ struct GgufArray {
     std::uint32_t element_type = 0;          // GGUF value type id
     std::vector<std::string_view> strings;   // element type 8; views into the file
     std::vector<double> numbers;             // numeric and bool element types
+    std::vector<GgufArray> arrays;           // element type 9
+    std::size_t size() const { return strings.size() + numbers.size() + arrays.size(); }
 };
 
 struct GgufTensor {
@@ -43,6 +45,8 @@ struct GgufFile {
     std::map<std::string, GgufValue, std::less<>> metadata;
     std::vector<GgufTensor> tensors;
     std::span<const std::byte> bytes;  // the whole file
+    std::uint64_t alignment = 32;      // of tensors, general.alignment
+    std::uint64_t data_offset = 0;     // of the data section; beyond the end where a file has no tensors
 
     const GgufTensor* tensor(std::string_view name) const;
     const std::string* string(std::string_view key) const;
@@ -52,8 +56,14 @@ struct GgufFile {
     const GgufArray* array(std::string_view key) const;
 };
 
+// What a value is, for messages: "the integer 5", "an array of 12 strings".
+std::string describe(const GgufValue& value);
+
 // path is used in messages only. Errors name key or tensor, value and remedy.
 Result<GgufFile> parse_gguf(std::span<const std::byte> bytes, const std::string& path);
+
+// Rows that a tensor of these dims has when its innermost axis is a row: the product of all axes but the first.
+std::uint64_t row_count(const GgufTensor& tensor);
 
 // Stored type of a ggml_type id, if this program computes with it.
 std::optional<DType> dtype_from_ggml(std::uint32_t ggml_type);
