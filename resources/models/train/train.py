@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Trains one variant with one seed on one core and leaves weights and a log in a folder of the caller's choice."""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from generator import MIXES, Generator
+from model import VARIANTS, Model, describe, loss
+
+# (mix, steps, rows, tokens a row). Copy rows first: without them no induction forms within this budget.
+STAGES = (
+    ("copy", 1000, 16, 48),
+    ("easy", 1300, 10, 96),
+    ("mid", 1800, 8, 160),
+    ("full", 1300, 6, 320),
+    ("full", 150, 4, 512),
+)
+RATE, LAST_RATE, WARM_UP = 3e-3, .05, 40
+
+
+def rate(step, steps):
+    """Warm-up, constant until half time, then cosine to 5 %."""
+    if step < WARM_UP:
+        return RATE * (step + 1) / WARM_UP
+    late = max(0.0, (step / steps - .5) * 2)
+    return RATE * (LAST_RATE + (1 - LAST_RATE) * .5 * (1 + math.cos(math.pi * late)))
+
+
+def batch(generator, mix, rows, length):
+    """ids, targets (rows, length) and the targets' weights."""
+    made = [generator.row(MIXES[mix], length + 1) for _ in range(rows)]
+    ids = torch.tensor([row for row, _ in made])
+    weights = torch.tensor([w for _, w in made])
+    return ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), weights[:, 1:].contiguous()
+
+
+def train(variant, seed, tokenizer, folder, scale, fast):
+    torch.manual_seed(seed)
+    generator = Generator(tokenizer, 1000 * seed)
+    net = Model(VARIANTS[variant])
+    matrices = [p for p in net.parameters() if p.dim() > 1]
+    gains = [p for p in net.parameters() if p.dim() == 1]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": .1}, {"params": gains, "weight_decay": 0.0}],
+                                  lr=RATE, betas=(.9, .95), fused=True)
+    objective = torch.compile(loss, dynamic=False) if fast else loss
+    stages = [(mix, max(1, round(steps * scale)), rows, length) for mix, steps, rows, length in STAGES]
+    steps = sum(stage[1] for stage in stages)
+    step, tokens, started, cpu = 0, 0, time.time(), time.process_time()
+    log = {"variant": variant, "seed": seed, "shape": describe(net.shape), "stages": stages, "curve": []}
+    for stage, (mix, count, rows, length) in enumerate(stages):
+        recent = []
+        for i in range(count):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(step, steps)
+            ids, targets, weights = batch(generator, mix, rows, length)
+            weighted, mean = objective(net, ids, targets, weights)
+            weighted.backward()
+            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            recent.append(mean.item())
+            step += 1
+            tokens += rows * length
+            if (i + 1) % 100 == 0 or i + 1 == count:
+                log["curve"].append((tokens, round(sum(recent) / len(recent), 4)))
+                recent = []
+                print(f"{variant} seed {seed} {mix}{length} {i + 1}/{count} tokens {tokens / 1e6:.2f} M loss "
+                      f"{log['curve'][-1][1]:.3f} cpu {time.process_time() - cpu:.0f} s wall {time.time() - started:.0f} s",
+                      flush=True)
+        torch.save(net.state_dict(), folder / f"{variant}-{seed}.stage{stage}.pt")
+    log.update(tokens=tokens, cpu_seconds=round(time.process_time() - cpu), wall_seconds=round(time.time() - started))
+    torch.save(net.state_dict(), folder / f"{variant}-{seed}.pt")
+    (folder / f"{variant}-{seed}.json").write_text(json.dumps(log, indent=1) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("variant", choices=VARIANTS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tokenizer", type=Path, required=True, help="tokenizer.json")
+    parser.add_argument("--folder", type=Path, required=True, help="where weights and logs go")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of steps of every stage")
+    parser.add_argument("--compile", action="store_true", help="compile the loss (half as long, needs a C++ compiler)")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    train(options.variant, options.seed, Tokenizer.from_file(str(options.tokenizer)), options.folder, options.scale,
+          options.compile)
+
+
+if __name__ == "__main__":
+    main()
