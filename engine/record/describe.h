@@ -21,7 +21,11 @@ std::string describe_cause(const Recording& recording, const LaneRecord& lane, c
 // Bytes the event moved or took (derived): allocate = block_bytes, copy = tokens * bytes_per_token, others 0.
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event);
 
-// Times of one request in one lane, all measured; empty where they do not exist (yet).
+// The reason why a request of the lane was rejected or failed: its event's detail text, else the sentence above.
+std::string event_reason(const Recording& recording, const LaneRecord& lane, const Event& event);
+
+// Times of one request in one lane, all measured on the lane's own clock of steps; empty where they do not exist (yet).
+// Arrival and admission are the times of the lane's arrive and admit events; a token exists when its step ends.
 struct RequestTimes {
     std::optional<double> queue_ms;                 // arrival to admission
     std::optional<double> time_to_first_token_ms;   // arrival to the end of the step that sampled the first token

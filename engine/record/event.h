@@ -17,7 +17,7 @@ enum class EventKind : std::uint8_t {
     admit,          // sequence; tokens = prompt tokens
     refuse,         // sequence; tokens = blocks needed, other = blocks available: it waits
     reject,         // sequence; tokens = slots needed, other = slots there are: it can never run
-    prefix_hit,     // sequence, block; tokens = hit tokens
+    prefix_hit,     // one per block: sequence, block; tokens = hit tokens in it; other = logical index, none: the next
     allocate,       // sequence, block; other = logical index
     fork,           // sequence (child), other = parent sequence; tokens = position
     copy_on_write,  // sequence, block = source, other = destination; tokens = slots moved

@@ -32,7 +32,7 @@ using StringId = Index<struct StringTag>;      // interned string of a lane
 
 using TokenId = std::int32_t;  // index into the vocabulary
 
-inline constexpr BlockId null_block{0};
+inline constexpr BlockId null_block_id{0};
 
 }  // namespace kvloupe
 

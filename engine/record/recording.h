@@ -105,6 +105,9 @@ public:
     // Why the lane stopped working, or "" (any thread).
     std::string failure() const;
 
+    // Bytes held by the lane's logs and key frames (measured).
+    std::uint64_t memory_bytes() const;
+
 private:
     friend class LaneWriter;
 
@@ -125,6 +128,7 @@ private:
     ChunkedLog<SequenceInfo, 8> m_sequences;
     ChunkedLog<std::string, 8> m_strings;
     ChunkedLog<KeyFrame, 6> m_key_frames;
+    std::atomic<std::uint64_t> m_key_frame_bytes{0};
     std::atomic<std::uint64_t> m_dropped_attention_rows{0};
     mutable std::mutex m_failure_mutex;
     std::string m_failure;

@@ -10,9 +10,16 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 
 namespace kvloupe {
 
+// Ranges of a step begin where those of the step before ended, so what was appended between two steps (an arrival, a
+// cancellation) belongs to the next step and nothing is lost.
+//
+// Key frames: one as soon as max(4096, blocks + sequences) events were appended since the last. So a seek applies at
+// most that many events, and key frames cost no more than a small multiple of the events they stand for.
 class LaneWriter {
 public:
     // attention_budget_bytes: bytes that attention rows of this lane may take; rows beyond it are counted, not kept.
@@ -42,13 +49,20 @@ public:
     LaneRecord& record() { return m_record; }
 
 private:
+    friend class RecordingWriter;
+
+    void publish(StepRecord counters);
+    void keep_key_frame(std::uint64_t step);
+
     LaneRecord& m_record;
     std::chrono::steady_clock::time_point m_session_start;
     std::chrono::steady_clock::time_point m_step_start{};
     std::uint64_t m_attention_budget = 0;
     std::uint64_t m_attention_bytes = 0;
     std::uint64_t m_events_since_key_frame = 0;
-    StepRecord m_step;
+    bool m_in_step = false;
+    StepRecord m_step;  // ends of the ranges published last
+    std::unordered_map<std::string, StringId> m_interned;
     LaneState m_state;
 };
 

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/writer.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::size_t max_alternatives = 10;
+constexpr std::uint64_t min_key_frame_distance = 4096;  // events
+
+std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
+    const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+    return count > 0 ? static_cast<std::uint64_t>(count) : 0;
+}
+
+}  // namespace
+
+LaneWriter::LaneWriter(LaneRecord& record, std::chrono::steady_clock::time_point session_start,
+                       std::uint64_t attention_budget_bytes)
+    : m_record(record),
+      m_session_start(session_start),
+      m_attention_budget(attention_budget_bytes),
+      m_state(record.info().kv_cache ? record.info().blocks : 0, record.info().block_size) {}
+
+SequenceId LaneWriter::add_sequence(SequenceInfo info) {
+    return SequenceId(static_cast<std::uint32_t>(m_record.m_sequences.push_back(info)));
+}
+
+StringId LaneWriter::intern(std::string_view text) {
+    std::string key(text);
+    if (const auto found = m_interned.find(key); found != m_interned.end()) return found->second;
+    const StringId id(static_cast<std::uint32_t>(m_record.m_strings.push_back(key)));
+    m_interned.emplace(std::move(key), id);
+    return id;
+}
+
+void LaneWriter::begin_step() {
+    m_step_start = std::chrono::steady_clock::now();
+    m_in_step = true;
+}
+
+void LaneWriter::event(Event event) {
+    event.offset_ns = 0;
+    if (m_in_step) {
+        const std::uint64_t offset = nanoseconds(std::chrono::steady_clock::now() - m_step_start);
+        event.offset_ns = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(offset, std::numeric_limits<std::uint32_t>::max()));
+    }
+    m_state.apply(event);
+    m_record.m_events.push_back(event);
+    ++m_events_since_key_frame;
+}
+
+void LaneWriter::token(TokenRecord token, std::span<const Alternative> alternatives) {
+    const auto kept = alternatives.first(std::min(alternatives.size(), max_alternatives));
+    token.alternatives_begin = m_record.m_alternatives.size();
+    token.alternative_count = static_cast<std::uint8_t>(kept.size());
+    for (const Alternative& alternative : kept) m_record.m_alternatives.push_back(alternative);
+    m_record.m_tokens.push_back(token);
+}
+
+void LaneWriter::stage(const StageRecord& stage) { m_record.m_stages.push_back(stage); }
+
+bool LaneWriter::attention_row(AttentionRow row, std::span<const float> weights) {
+    const std::uint64_t bytes = sizeof(AttentionRow) + weights.size_bytes();
+    if (bytes > m_attention_budget - std::min(m_attention_bytes, m_attention_budget)) {
+        m_record.m_dropped_attention_rows.fetch_add(1, std::memory_order_relaxed);
+        return false;
+    }
+    m_attention_bytes += bytes;
+    row.key_count = static_cast<std::uint32_t>(weights.size());
+    row.weights_begin = m_record.m_attention_weights.size();
+    for (const float weight : weights) m_record.m_attention_weights.push_back(weight);
+    m_record.m_attention.push_back(row);
+    return true;
+}
+
+void LaneWriter::end_step(StepRecord counters) { publish(counters); }
+
+void LaneWriter::fail_step(StepRecord counters, std::string reason) {
+    set_failure(std::move(reason));  // first: whoever sees the step also sees why it is the last
+    publish(counters);
+}
+
+void LaneWriter::set_failure(std::string reason) {
+    const std::lock_guard lock(m_record.m_failure_mutex);
+    m_record.m_failure = std::move(reason);
+}
+
+std::uint64_t LaneWriter::elapsed_ns() const { return nanoseconds(std::chrono::steady_clock::now() - m_session_start); }
+
+void LaneWriter::publish(StepRecord counters) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!m_in_step) m_step_start = now;
+    counters.step = StepId(static_cast<std::uint32_t>(m_record.m_steps.size()));
+    counters.start_ns = nanoseconds(m_step_start - m_session_start);
+    counters.duration_ns = nanoseconds(now - m_step_start);
+    counters.events = {m_step.events.end, m_record.m_events.size()};
+    counters.tokens = {m_step.tokens.end, m_record.m_tokens.size()};
+    counters.stages = {m_step.stages.end, m_record.m_stages.size()};
+    counters.attention = {m_step.attention.end, m_record.m_attention.size()};
+    keep_key_frame(counters.step.value);
+    m_step = counters;
+    m_in_step = false;
+    m_record.m_steps.push_back(counters);
+}
+
+void LaneWriter::keep_key_frame(std::uint64_t step) {
+    const std::uint64_t distance =
+        std::max<std::uint64_t>(min_key_frame_distance, m_state.blocks().size() + m_state.sequences().size());
+    if (m_events_since_key_frame < distance) return;
+    auto state = std::make_shared<const LaneState>(m_state);
+    m_record.m_key_frame_bytes.fetch_add(state->memory_bytes(), std::memory_order_relaxed);
+    m_record.m_key_frames.push_back({step, std::move(state)});
+    m_events_since_key_frame = 0;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/recording.h"
+
+#include "engine/record/lane_state.h"
+
+#include <utility>
+
+namespace kvloupe {
+
+LaneRecord::LaneRecord(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary)
+    : m_info(std::move(info)),
+      m_vocabulary(vocabulary ? std::move(vocabulary) : std::make_shared<const VocabularyText>()) {}
+
+LaneRecord::~LaneRecord() = default;
+
+LaneState LaneRecord::state_after(std::size_t step) const {
+    // The last key frame at or before `step`; frames are ascending in step.
+    std::size_t low = 0;
+    std::size_t high = m_key_frames.size();
+    while (low < high) {
+        const std::size_t middle = low + (high - low) / 2;
+        if (m_key_frames[middle].step <= step) low = middle + 1;
+        else high = middle;
+    }
+    LaneState state(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size);
+    std::uint64_t event = 0;
+    if (low > 0) {
+        const KeyFrame& frame = m_key_frames[low - 1];
+        state = *frame.state;
+        event = m_steps[frame.step].events.end;
+    }
+    for (const std::uint64_t end = m_steps[step].events.end; event < end; ++event) state.apply(m_events[event]);
+    return state;
+}
+
+std::string LaneRecord::failure() const {
+    const std::lock_guard lock(m_failure_mutex);
+    return m_failure;
+}
+
+std::uint64_t LaneRecord::memory_bytes() const {
+    return m_steps.bytes() + m_events.bytes() + m_tokens.bytes() + m_alternatives.bytes() + m_stages.bytes() +
+           m_attention.bytes() + m_attention_weights.bytes() + m_sequences.bytes() + m_strings.bytes() +
+           m_key_frames.bytes() + m_key_frame_bytes.load(std::memory_order_relaxed);
+}
+
+std::string Recording::reason() const {
+    const std::lock_guard lock(m_reason_mutex);
+    return m_reason;
+}
+
+std::uint64_t Recording::memory_bytes() const {
+    std::uint64_t bytes = m_requests.bytes();
+    for (const auto& lane : m_lanes) bytes += lane->memory_bytes();
+    return bytes;
+}
+
+}  // namespace kvloupe

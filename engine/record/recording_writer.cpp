@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/writer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace kvloupe {
+
+RecordingWriter::RecordingWriter(std::string title, std::uint64_t memory_budget_bytes)
+    : m_recording(std::make_shared<Recording>()), m_start(std::chrono::steady_clock::now()) {
+    m_recording->m_title = std::move(title);
+    m_recording->m_memory_budget = memory_budget_bytes;
+}
+
+LaneWriter& RecordingWriter::add_lane(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary) {
+    m_recording->m_lanes.push_back(std::make_unique<LaneRecord>(std::move(info), std::move(vocabulary)));
+    m_lanes.push_back(
+        std::make_unique<LaneWriter>(*m_recording->m_lanes.back(), m_start, m_recording->m_memory_budget));
+    return *m_lanes.back();
+}
+
+void RecordingWriter::lanes_complete() {
+    const std::uint64_t share = m_recording->m_memory_budget / std::max<std::size_t>(m_lanes.size(), 1);
+    for (auto& lane : m_lanes) lane->m_attention_budget = share;
+}
+
+RequestId RecordingWriter::add_request(RequestInfo info) {
+    return RequestId(static_cast<std::uint32_t>(m_recording->m_requests.push_back(std::move(info))));
+}
+
+void RecordingWriter::set_phase(Phase phase, std::string reason) {
+    {
+        const std::lock_guard lock(m_recording->m_reason_mutex);
+        m_recording->m_reason = std::move(reason);
+    }
+    m_recording->m_phase.store(phase, std::memory_order_release);
+}
+
+std::uint64_t RecordingWriter::elapsed_ns() const {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - m_start).count());
+}
+
+}  // namespace kvloupe
