@@ -3,13 +3,14 @@
 // Cursor: the step and, within it, the selection that all views show. One cursor, one lock (design/NOTES rule 5).
 #pragma once
 
+#include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
+
 #include "engine/record/lane_state.h"
 #include "engine/record/recording.h"
 
-#include <QObject>
-
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace kvloupe {
 
@@ -77,7 +78,7 @@ public:
     double fontScale() const { return m_fontScale; }
     void setFontScale(double scale);
 
-signals:
+Q_SIGNALS:
     void recordingChanged();
     void stepChanged();      // the cursor moved, or what it stands on grew
     void grew();             // steps were appended although the cursor stayed

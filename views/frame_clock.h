@@ -29,7 +29,7 @@ public:
     // Gaps between frames while running, milliseconds: the newest at most 1,000 (measured).
     const std::vector<double>& frameGaps() const { return m_gaps; }
 
-signals:
+Q_SIGNALS:
     void advanced();      // at least one lane has more steps than at the last tick
     void phaseChanged();
 

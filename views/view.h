@@ -6,12 +6,14 @@
 #include "views/cursor.h"
 #include "views/palette.h"
 
+#include <QFont>
 #include <QString>
 #include <QWidget>
 
 #include <memory>
 
 class QPainter;
+class QPushButton;
 
 namespace kvloupe {
 
@@ -33,12 +35,17 @@ public:
     virtual void paintContent(QPainter& painter, const QRectF& area) = 0;
     // F: whole range in sight.
     virtual void fit() {}
+    // Rebuilds now if something changed while the view was hidden; exports and tests call it.
+    void catchUp();
 
     // PNG, SVG or PDF by suffix, CSV too; errors as a sentence, "" on success.
     QString exportTo(const QString& path, double scale = 1.0);
     QImage image(double scale = 1.0);
 
-signals:
+    QSize sizeHint() const override { return {480, 320}; }
+    QSize minimumSizeHint() const override { return {160, 90}; }
+
+Q_SIGNALS:
     void subtitleChanged();
     void emptyAction(const QString& action);  // the one button of an empty view was pressed
 
@@ -46,6 +53,10 @@ protected:
     // The cursor, the selection, the recording or the palette changed and the view is visible: rebuild what is drawn.
     // Hidden views are marked dirty and get this when they are shown.
     virtual void refresh() = 0;
+    // Only hover or lock changed. Views that merely outline it override this with update().
+    virtual void refreshSelection() { refresh(); }
+    // Text of the tip at a point of the widget, "" for none.
+    virtual QString tipAt(const QPointF& position) const;
 
     Cursor* cursor() const { return m_cursor; }
     const Palette& palette_() const;  // colours of the current theme
@@ -53,7 +64,17 @@ protected:
     // One sentence and at most one button in the middle; "" removes it.
     void setEmpty(const QString& sentence, const QString& button = {}, const QString& action = {});
     bool isEmptyShown() const { return !m_emptySentence.isEmpty(); }
+    const QString& emptySentence() const { return m_emptySentence; }
+    // A table or plot that fills the view on screen; paintContent() still draws the exports.
+    void setEmbedded(QWidget* widget);
 
+    // Fonts: pixel sizes at 100 % (12 body, 11 captions, 10.5 ticks), times the cursor's scale.
+    double unit() const { return m_cursor->fontScale(); }
+    QFont textFont(double pixels = 12, int weight = QFont::Normal) const;
+    QFont monoFont(double pixels = 11, int weight = QFont::Normal) const;
+
+    bool event(QEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;  // Esc clears the lock, F fits; all else goes on to the window
     void paintEvent(QPaintEvent* event) override;
     void showEvent(QShowEvent* event) override;
     void changeEvent(QEvent* event) override;
@@ -61,10 +82,16 @@ protected:
 private:
     void markDirty();
     void refreshIfVisible();
+    void selectionChanged();
+    void placeChildren();
+    QSizeF exportSize() const;                   // content plus a head with title and subtitle
+    void paintExport(QPainter& painter);
 
     QString m_id, m_title, m_subtitle;
     Cursor* m_cursor;
     QString m_emptySentence, m_emptyButton, m_emptyActionName;
+    QWidget* m_embedded = nullptr;
+    QPushButton* m_button = nullptr;
     bool m_dirty = true;
 };
 

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/table_picture.h"
+
+#include "views/canvas.h"
+#include "views/format.h"
+
+#include <QCoreApplication>
+#include <QHeaderView>
+#include <QPalette>
+#include <QStyledItemDelegate>
+#include <QTableView>
+
+#include <algorithm>
+#include <vector>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr int rows_measured = 200;  // rows looked at for the column widths
+
+QVariant cell(const QAbstractItemModel& model, int row, int column, int role) {
+    return model.data(model.index(row, column), role);
+}
+
+// Marks and text of one cell; shared by screen and export.
+void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
+    const Palette& colours = canvas.colours();
+    const QVariant owner = index.data(ownerRole), glyph = index.data(glyphRole), origin = index.data(originRole);
+    const QVariant foreground = index.data(Qt::ForegroundRole);
+    const QVariant fontValue = index.data(Qt::FontRole);
+    TextStyle style{11.5, QFont::Normal, colours.ink1, false};
+    if (foreground.canConvert<QBrush>()) style.colour = foreground.value<QBrush>().color();
+    if (fontValue.canConvert<QFont>()) {
+        const QFont font = fontValue.value<QFont>();
+        style.weight = font.weight();
+        style.mono = font.fixedPitch();
+    }
+    if (owner.isValid()) {
+        const double side = canvas.u(9);
+        canvas.swatch(QRectF(area.left(), area.center().y() - side / 2, side, side), owner.toUInt());
+        area.setLeft(area.left() + side + canvas.u(6));
+    }
+    if (glyph.isValid()) {
+        canvas.glyph(static_cast<EventKind>(glyph.toInt()), QPointF(area.left() + canvas.u(5), area.center().y()), 9,
+                     style.colour);
+        area.setLeft(area.left() + canvas.u(16));
+    }
+    const QString text = index.data(Qt::DisplayRole).toString();
+    const auto alignment = static_cast<Qt::Alignment>(index.data(Qt::TextAlignmentRole).toInt());
+    if (origin.isValid() && !text.isEmpty()) {
+        canvas.number(area, static_cast<Origin>(origin.toInt()), text, style);
+        return;
+    }
+    canvas.text(area, text, style,
+                (alignment & Qt::AlignRight) ? Qt::AlignRight | Qt::AlignVCenter : Qt::AlignLeft | Qt::AlignVCenter);
+}
+
+class CellDelegate : public QStyledItemDelegate {
+public:
+    CellDelegate(QObject* parent, double scale) : QStyledItemDelegate(parent), m_scale(scale) {}
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        painter->save();
+        const Palette& colours = Palette::of(option.widget);
+        const Canvas canvas(*painter, colours, option.font, m_scale);
+        const QVariant background = index.data(Qt::BackgroundRole);
+        if (background.canConvert<QBrush>()) painter->fillRect(option.rect, background.value<QBrush>());
+        if (option.state & QStyle::State_Selected) painter->fillRect(option.rect, colours.selectedRow);
+        painter->setClipRect(option.rect);
+        paintCell(canvas, QRectF(option.rect).adjusted(canvas.u(6), 0, -canvas.u(6), 0), index);
+        painter->restore();
+    }
+
+    QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+        QFont font = option.font;
+        font.setPixelSize(std::max(6, qRound(11.5 * m_scale)));
+        double width = QFontMetricsF(font).horizontalAdvance(index.data(Qt::DisplayRole).toString()) + 14 * m_scale;
+        if (index.data(ownerRole).isValid()) width += 15 * m_scale;
+        if (index.data(glyphRole).isValid()) width += 16 * m_scale;
+        if (index.data(originRole).isValid()) width += 14 * m_scale;
+        return QSize(qRound(width), qRound(19 * m_scale));
+    }
+
+private:
+    double m_scale;
+};
+
+}  // namespace
+
+void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale) {
+    QFont font = table->font();
+    font.setPixelSize(std::max(7, qRound(11.5 * scale)));
+    table->setFont(font);
+    delete table->itemDelegate();
+    table->setItemDelegate(new CellDelegate(table, scale));
+    table->verticalHeader()->hide();
+    table->verticalHeader()->setMinimumSectionSize(4);
+    table->verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);
+    table->verticalHeader()->setDefaultSectionSize(qRound(rowHeight * scale));
+    QHeaderView* header = table->horizontalHeader();
+    header->setFont(font);
+    header->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+    header->setHighlightSections(false);
+    header->setStretchLastSection(true);
+    header->setFixedHeight(qRound(22 * scale));
+    header->setStyleSheet(QStringLiteral("QHeaderView{background:%1;border:0}"
+                                         "QHeaderView::section{background:%1;color:%2;border:0;"
+                                         "border-bottom:1px solid %3;padding:0 6px;}")
+                              .arg(palette.panel.name(), palette.ink2.name(), palette.line.name()));
+    table->setShowGrid(false);
+    table->setFrameShape(QFrame::NoFrame);
+    table->setWordWrap(false);
+    table->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table->setSelectionMode(QAbstractItemView::SingleSelection);
+    table->setEditTriggers(QAbstractItemView::NoEditTriggers);
+    table->setVerticalScrollMode(QAbstractItemView::ScrollPerPixel);
+    table->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
+    table->setTabKeyNavigation(false);
+    table->setCornerButtonEnabled(false);
+    QPalette colours = table->palette();
+    colours.setColor(QPalette::Base, palette.panel);
+    colours.setColor(QPalette::Text, palette.ink1);
+    colours.setColor(QPalette::Highlight, palette.selectedRow);
+    colours.setColor(QPalette::HighlightedText, palette.ink1);
+    table->setPalette(colours);
+}
+
+void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow) {
+    const int columns = model.columnCount(), rows = model.rowCount();
+    if (columns == 0) return;
+    const double rowHeight = canvas.u(19), padding = canvas.u(12);
+    const TextStyle headStyle{11.5, QFont::Normal, canvas.colours().ink2, false};
+    const int fitting = std::max(0, static_cast<int>((area.height() - canvas.u(24)) / rowHeight));
+    const bool cut = rows - firstRow > fitting;
+    const int shown = std::min(rows - firstRow, cut ? fitting - 1 : fitting);
+
+    std::vector<double> widths(static_cast<std::size_t>(columns));
+    double total = 0;
+    for (int c = 0; c < columns; ++c) {
+        double width = canvas.width(model.headerData(c, Qt::Horizontal).toString(), headStyle);
+        for (int r = firstRow; r < std::min(firstRow + shown, firstRow + rows_measured); ++r) {
+            double need = canvas.width(cell(model, r, c, Qt::DisplayRole).toString(), {11.5});
+            if (cell(model, r, c, ownerRole).isValid()) need += canvas.u(15);
+            if (cell(model, r, c, glyphRole).isValid()) need += canvas.u(16);
+            if (cell(model, r, c, originRole).isValid()) need += canvas.u(14);
+            width = std::max(width, need);
+        }
+        widths[static_cast<std::size_t>(c)] = width + padding;
+        total += width + padding;
+    }
+    // Too wide: the widest columns give way.
+    while (total > area.width() + 1) {
+        const auto widest = std::max_element(widths.begin(), widths.end());
+        const double take = std::min(total - area.width(), std::max(*widest * 0.1, 1.0));
+        if (*widest < canvas.u(20)) break;
+        *widest -= take;
+        total -= take;
+    }
+    double x = area.left();
+    for (int c = 0; c < columns; ++c) {
+        const double width = widths[static_cast<std::size_t>(c)];
+        const QRectF column(x + padding / 2, area.top(), width - padding, canvas.u(22));
+        const bool right = shown > 0 && (cell(model, firstRow, c, originRole).isValid() ||
+                                         (cell(model, firstRow, c, Qt::TextAlignmentRole).toInt() & Qt::AlignRight));
+        canvas.text(column, model.headerData(c, Qt::Horizontal).toString(), headStyle,
+                    (right ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+        for (int r = 0; r < shown; ++r) {
+            const QModelIndex index = model.index(firstRow + r, c);
+            const QRectF row(x, area.top() + canvas.u(23) + r * rowHeight, width, rowHeight);
+            const QVariant background = index.data(Qt::BackgroundRole);
+            if (background.canConvert<QBrush>()) canvas.painter().fillRect(row, background.value<QBrush>());
+            paintCell(canvas, row.adjusted(padding / 2, 0, -padding / 2, 0), index);
+        }
+        x += width;
+    }
+    canvas.painter().setPen(QPen(canvas.colours().line, 1));
+    canvas.painter().drawLine(QPointF(area.left(), area.top() + canvas.u(22)),
+                              QPointF(area.right(), area.top() + canvas.u(22)));
+    if (cut)
+        canvas.text(QRectF(area.left() + padding / 2, area.top() + canvas.u(23) + shown * rowHeight, area.width(), rowHeight),
+                    QCoreApplication::translate("kvloupe::table", "%1 more rows: export as CSV for all")
+                        .arg(formatCount(static_cast<quint64>(rows - firstRow - shown))),
+                    {11, QFont::Normal, canvas.colours().ink3, false});
+}
+
+QString tableCsv(const QAbstractItemModel& model) {
+    QString csv;
+    const auto add = [&csv](const QVariant& plain, const QVariant& shown, bool last) {
+        csv += csvField(plain.isValid() ? plain.toString() : shown.toString());
+        csv += last ? QStringLiteral("\r\n") : QStringLiteral(",");
+    };
+    const int columns = model.columnCount();
+    for (int c = 0; c < columns; ++c)
+        add(model.headerData(c, Qt::Horizontal, csvRole), model.headerData(c, Qt::Horizontal), c + 1 == columns);
+    for (int r = 0; r < model.rowCount(); ++r)
+        for (int c = 0; c < columns; ++c)
+            add(cell(model, r, c, csvRole), cell(model, r, c, Qt::DisplayRole), c + 1 == columns);
+    return csv;
+}
+
+}  // namespace kvloupe

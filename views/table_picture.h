@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// A table model as a picture (SVG, PDF, PNG) and as CSV, and the look that all QTableViews share.
+#pragma once
+
+#include <QRectF>
+#include <QString>
+
+class QAbstractItemModel;
+class QTableView;
+
+namespace kvloupe {
+
+class Canvas;
+struct Palette;
+
+// What a cell or a header stands for in CSV, where that differs from what is shown (plain numbers; unit and origin in
+// the header). Models answer it for data() and headerData().
+inline constexpr int csvRole = 0x0100 + 50;  // Qt::UserRole + 50
+// A cell's origin (int of Origin), drawn as a mark in front of the number; absent for text.
+inline constexpr int originRole = 0x0100 + 51;
+// A cell's event glyph (int of EventKind) or owner swatch (unsigned), drawn in front of the text.
+inline constexpr int glyphRole = 0x0100 + 52;
+inline constexpr int ownerRole = 0x0100 + 53;
+
+// Row height at 100 %: 19 events, 24 stages, 29 lanes. Keyboard: rows are selected, arrows move.
+void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale);
+
+// Header and as many rows from `firstRow` as fit; a last line says how many are left out.
+void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0);
+
+// RFC 4180: header row, then all rows.
+QString tableCsv(const QAbstractItemModel& model);
+
+}  // namespace kvloupe
