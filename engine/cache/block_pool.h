@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// BlockPool: the physical blocks of one KV cache, their reference counts and the queue of free ones.
+// Rules: CACHE_SEMANTICS 1.1 (vLLM v1). Goals: every operation is O(1) per block, also taking a block out of the middle
+// of the queue; the order of the queue is part of the contract. Non-goals: who owns what (BlockTable), which hash means
+// what (the prefix index).
+// Rejected: a std::deque of free ids (a prefix hit on a free block would search it).
+#pragma once
+
+#include "engine/record/ids.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace kvloupe {
+
+// Chained hash of a full block: equal hashes mean equal tokens from the start of the prompt.
+using BlockHash = std::array<std::byte, 32>;
+
+struct Block {
+    std::int32_t references = 0;       // table entries that point here; not maintained for the null block
+    std::uint32_t previous = 0;        // free queue; meaningless unless `linked`
+    std::uint32_t next = 0;
+    bool linked = false;               // in the free queue
+    bool is_null = false;
+    std::optional<BlockHash> hash;     // set once all its slots are computed and prefix caching knows it
+};
+
+class BlockPool {
+public:
+    // `blocks` >= 2. Block 0 becomes the null block, so that blocks - 1 are usable; the queue starts ordered by id.
+    explicit BlockPool(std::uint32_t blocks);
+
+    std::uint32_t size() const { return static_cast<std::uint32_t>(m_blocks.size() - 1); }  // null block included
+    std::uint32_t usable() const { return size() - 1; }
+    std::uint32_t free_count() const { return m_free; }
+    std::uint32_t used_count() const { return usable() - m_free; }
+    const Block& block(BlockId id) const { return m_blocks[id.value]; }
+
+    // Takes the block at the head of the queue with one reference, or nothing when the queue is empty.
+    // A hash that it still had is removed; `evicted` (may be null) is then set.
+    std::optional<BlockId> take(bool* evicted = nullptr);
+
+    // One more owner. A free block (a prefix hit) leaves the queue. The null block is left alone.
+    void touch(BlockId id);
+
+    struct Released {
+        std::int32_t owners_left = 0;
+        bool front = false;            // it was put at the head of the queue (else, with no owner left, at the tail)
+    };
+    // One owner less. With none left the block is free: at the tail if it has a hash (least recently used last), else
+    // at the head (reused first). A request's blocks are handed over in reverse. A second release of a free block
+    // changes nothing; the null block is left alone.
+    Released release(BlockId id);
+
+    void set_hash(BlockId id, const BlockHash& hash) { m_blocks[id.value].hash = hash; }
+    void clear_hash(BlockId id) { m_blocks[id.value].hash.reset(); }
+
+    // Several blocks at one end of the queue, keeping the order of `ids`; none of them linked. Empty: nothing changes.
+    void append(std::span<const BlockId> ids);
+    void prepend(std::span<const BlockId> ids);
+    // Takes a block out of the queue, wherever it stands.
+    void unlink(BlockId id);
+
+    // Free blocks from the head; at most `limit`.
+    std::vector<BlockId> free_order(std::size_t limit = SIZE_MAX) const;
+
+private:
+    void link_between(std::uint32_t previous, std::uint32_t id, std::uint32_t next);
+    std::uint32_t sentinel() const { return size(); }
+
+    std::vector<Block> m_blocks;  // (size + 1); the last one is head and tail of the queue and no block
+    std::uint32_t m_free = 0;
+};
+
+}  // namespace kvloupe
