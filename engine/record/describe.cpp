@@ -36,6 +36,7 @@ struct Sentence {
     Text name(SequenceId id) const { return sequence_name(recording, lane, id); }
     Text what() const;
     Text why() const;
+    Text after() const;
 };
 
 Text Sentence::what() const {
@@ -61,13 +62,8 @@ Text Sentence::what() const {
         return who() + " copied " + counted(event.tokens, "slot") + " of " + block_name(event.block) + " to " + to;
     }
     case EventKind::evict: return block_name(event.block) + " lost its hash";
-    case EventKind::free: {
-        if (!known(event.other) || event.other == 0)
-            return who() + " gave back " + block_name(event.block) + ", which went to the " +
-                   (event.flags & Event::flag_front ? "head" : "tail") + " of the free queue";
-        return who() + " left " + block_name(event.block) + ", which " + counted(event.other, "other sequence") +
-               (event.other == 1 ? " still owns" : " still own");
-    }
+    case EventKind::free:
+        return who() + (known(event.other) && event.other > 0 ? " left " : " gave back ") + block_name(event.block);
     case EventKind::preempt: return who() + " was preempted and gave up " + counted(event.tokens, "computed token");
     case EventKind::swap_out: return who() + " moved " + block_name(event.block) + " out to host memory";
     case EventKind::swap_in: return who() + " moved " + block_name(event.block) + " back from host memory";
@@ -150,6 +146,15 @@ Text Sentence::why() const {
     return "";
 }
 
+// What followed from it.
+Text Sentence::after() const {
+    if (event.kind != EventKind::free) return "";
+    if (known(event.other) && event.other > 0)
+        return "; " + counted(event.other, "other sequence") + (event.other == 1 ? " still owns it" : " still own it");
+    return event.flags & Event::flag_front ? "; it went to the head of the free queue"
+                                           : "; it went to the tail of the free queue";
+}
+
 }  // namespace
 
 std::string sequence_name(const Recording& recording, const LaneRecord& lane, SequenceId sequence) {
@@ -171,6 +176,7 @@ std::string describe_cause(const Recording& recording, const LaneRecord& lane, c
     const Sentence sentence{recording, lane, event};
     std::string text = sentence.what();
     if (const std::string why = sentence.why(); !why.empty()) text += " because " + why;
+    text += sentence.after();
     if (event.detail.valid() && event.detail.value < lane.strings().size())
         if (const std::string& detail = lane.strings()[event.detail.value]; !detail.empty()) text += ": " + detail;
     return text;

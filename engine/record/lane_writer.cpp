@@ -39,14 +39,14 @@ StringId LaneWriter::intern(std::string_view text) {
 }
 
 void LaneWriter::begin_step() {
-    m_step_start = std::chrono::steady_clock::now();
+    m_step_start_ns = now_ns();
     m_in_step = true;
 }
 
 void LaneWriter::event(Event event) {
     event.offset_ns = 0;
     if (m_in_step) {
-        const std::uint64_t offset = nanoseconds(std::chrono::steady_clock::now() - m_step_start);
+        const std::uint64_t offset = now_ns() - m_step_start_ns;
         event.offset_ns = static_cast<std::uint32_t>(
             std::min<std::uint64_t>(offset, std::numeric_limits<std::uint32_t>::max()));
     }
@@ -91,14 +91,18 @@ void LaneWriter::set_failure(std::string reason) {
     m_record.m_failure = std::move(reason);
 }
 
-std::uint64_t LaneWriter::elapsed_ns() const { return nanoseconds(std::chrono::steady_clock::now() - m_session_start); }
+std::uint64_t LaneWriter::elapsed_ns() const { return now_ns(); }
+
+std::uint64_t LaneWriter::now_ns() const {
+    return m_set_time_ns ? *m_set_time_ns : nanoseconds(std::chrono::steady_clock::now() - m_session_start);
+}
 
 void LaneWriter::publish(StepRecord counters) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!m_in_step) m_step_start = now;
+    const std::uint64_t now = now_ns();
+    if (!m_in_step) m_step_start_ns = now;
     counters.step = StepId(static_cast<std::uint32_t>(m_record.m_steps.size()));
-    counters.start_ns = nanoseconds(m_step_start - m_session_start);
-    counters.duration_ns = nanoseconds(now - m_step_start);
+    counters.start_ns = m_step_start_ns;
+    counters.duration_ns = now - m_step_start_ns;
     counters.events = {m_step.events.end, m_record.m_events.size()};
     counters.tokens = {m_step.tokens.end, m_record.m_tokens.size()};
     counters.stages = {m_step.stages.end, m_record.m_stages.size()};

@@ -16,6 +16,7 @@ LaneWriter& RecordingWriter::add_lane(LaneInfo info, std::shared_ptr<const Vocab
     m_recording->m_lanes.push_back(std::make_unique<LaneRecord>(std::move(info), std::move(vocabulary)));
     m_lanes.push_back(
         std::make_unique<LaneWriter>(*m_recording->m_lanes.back(), m_start, m_recording->m_memory_budget));
+    m_lanes.back()->m_set_time_ns = m_set_time_ns.get();
     return *m_lanes.back();
 }
 
@@ -36,7 +37,14 @@ void RecordingWriter::set_phase(Phase phase, std::string reason) {
     m_recording->m_phase.store(phase, std::memory_order_release);
 }
 
+void RecordingWriter::set_time(std::uint64_t nanoseconds) {
+    if (!m_set_time_ns) m_set_time_ns = std::make_unique<std::uint64_t>(0);
+    *m_set_time_ns = nanoseconds;
+    for (auto& lane : m_lanes) lane->m_set_time_ns = m_set_time_ns.get();
+}
+
 std::uint64_t RecordingWriter::elapsed_ns() const {
+    if (m_set_time_ns) return *m_set_time_ns;
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - m_start).count());
 }

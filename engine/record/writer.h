@@ -51,12 +51,14 @@ public:
 private:
     friend class RecordingWriter;
 
+    std::uint64_t now_ns() const;  // since the session's clock started
     void publish(StepRecord counters);
     void keep_key_frame(std::uint64_t step);
 
     LaneRecord& m_record;
     std::chrono::steady_clock::time_point m_session_start;
-    std::chrono::steady_clock::time_point m_step_start{};
+    const std::uint64_t* m_set_time_ns = nullptr;  // the recording's clock where it is set and not read
+    std::uint64_t m_step_start_ns = 0;
     std::uint64_t m_attention_budget = 0;
     std::uint64_t m_attention_bytes = 0;
     std::uint64_t m_events_since_key_frame = 0;
@@ -81,8 +83,13 @@ public:
     LaneWriter& lane(LaneId id) { return *m_lanes[id.value]; }
     std::uint64_t elapsed_ns() const;
 
+    // From now on the recording's clock stands where it is set, nanoseconds since the start, and is no longer read from
+    // the system: for tests, whose pictures and files must not change from run to run.
+    void set_time(std::uint64_t nanoseconds);
+
 private:
     std::shared_ptr<Recording> m_recording;
+    std::unique_ptr<std::uint64_t> m_set_time_ns;
     std::chrono::steady_clock::time_point m_start;
     std::vector<std::unique_ptr<LaneWriter>> m_lanes;
 };
