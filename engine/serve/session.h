@@ -49,7 +49,9 @@ public:
     void reset();                                         // same scenario from the start: a new Recording
     void continue_uncached(std::uint32_t more_tokens);    // raises the limit at which uncached lanes pause
     void set_watch(std::vector<AttentionWatch> watch);    // attention rows to record from the next step on
+    std::vector<AttentionWatch> watch() const;
     void set_breakpoints(std::vector<Breakpoint> breakpoints);
+    std::vector<Breakpoint> breakpoints() const;
     // After a reset() recording() is a new object; this counts them.
     std::uint64_t generation() const;
 
