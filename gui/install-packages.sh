@@ -5,7 +5,7 @@
 # What each is for stands in README.md, "Dependencies".
 KVLOUPE_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
-  qt6-base-dev libqt6svg6-dev libqcustomplot-dev qt6-wayland
+  qt6-base-dev qt6-svg-dev libqcustomplot-dev qt6-wayland
   libspdlog-dev nlohmann-json3-dev libhwy-dev libopenblas-dev libpcre2-dev
   fonts-dejavu-core fonts-wqy-microhei
 )

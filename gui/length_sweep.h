@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Length sweep: generates up to N tokens with and without a KV cache on the model at hand and takes the time to every
+// length from the same runs; also measures the device's read bandwidth. Both run beside the window, with cancel.
+#pragma once
+
+#include "engine/model/model.h"
+#include "engine/record/result.h"
+#include "engine/serve/session.h"
+#include "views/sweep_result.h"
+
+#include <QList>
+#include <QObject>
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace kvloupe {
+
+class SessionController;
+class View;
+
+struct SweepOptions {
+    std::string model;                  // bundled, bundled:NAME or a path
+    std::vector<int> lengths;           // new tokens, ascending, e.g. 10 … 500
+    int repeats = 3;                    // the median of each length is taken
+    int threads = 0;                    // 0: one per core
+};
+
+// The lengths from `least` to `most`, at most `count` of them, evenly spread and without repetition.
+std::vector<int> sweepLengths(int least, int most, int count);
+
+// Blocking. progress: 0 … 1 and a sentence. Times are sums of measured step durations until the length was reached.
+Result<SweepResult> runLengthSweep(const SweepOptions& options, std::stop_token stop,
+                                   const std::function<void(double, const std::string&)>& progress);
+
+class LengthSweep : public QObject {
+    Q_OBJECT
+
+public:
+    explicit LengthSweep(QObject* parent = nullptr);
+    ~LengthSweep() override;
+
+    void attach(const QList<View*>& views, SessionController* controller);
+    void start();
+    void cancel();
+    void measureBandwidth();
+
+private:
+    void startThread(std::function<void(std::stop_token)> work);
+
+    SessionController* m_controller = nullptr;
+    class SweepView* m_view = nullptr;
+    class StagesView* m_stages = nullptr;
+    std::jthread m_thread;
+    bool m_busy = false;
+};
+
+}  // namespace kvloupe

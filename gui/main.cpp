@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// kvloupe: a window, or one of the commands that need none.
+#include "gui/commands.h"
+#include "gui/environment.h"
+#include "gui/main_window.h"
+#include "gui/window_measure.h"
+
+#include <QApplication>
+#include <QTimer>
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <unistd.h>
+
+namespace kvloupe {
+
+int fail(const std::string& message, int status) {
+    std::cerr << "kvloupe: " << message << '\n';
+    return status;
+}
+
+}  // namespace kvloupe
+
+namespace {
+
+constexpr const char* usage_text =
+    "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder) or a scenario (.json)\n"
+    "kvloupe run SCENARIO [--export DIR] [--pictures]\n"
+    "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
+    "kvloupe devices [--json]\n"
+    "kvloupe bench [MODEL] [--sweep] [--json]\n";
+
+bool display_named() {
+    const auto set = [](const char* name) {
+        const char* value = std::getenv(name);
+        return value && *value;
+    };
+    return set("DISPLAY") || set("WAYLAND_DISPLAY") || set("QT_QPA_PLATFORM");
+}
+
+// Qt aborts where no display answers; one sentence and an exit status say the same.
+void message_handler(QtMsgType type, const QMessageLogContext&, const QString& text) {
+    if (type == QtFatalMsg) {
+        std::cerr << "kvloupe: the display '" << (std::getenv("DISPLAY") ? std::getenv("DISPLAY") : "") << "' does not answer. "
+                  << "Start it from a desktop, or use the commands that need no window (kvloupe --help).\n";
+        _exit(kvloupe::exit_failed);
+    }
+    if (type == QtWarningMsg || type == QtCriticalMsg) {
+        if (!text.contains(QLatin1String("xcb")) && !text.contains(QLatin1String("wayland")))
+            spdlog::warn("Qt: {}", text.toStdString());
+    }
+}
+
+int window(int argc, char** argv, const std::vector<std::string>& words, bool measure) {
+    if (!display_named())
+        return kvloupe::fail("no display is set (DISPLAY, WAYLAND_DISPLAY). Start it from a desktop, or use the commands "
+                             "that need no window (kvloupe --help).");
+    qInstallMessageHandler(message_handler);
+    QApplication application(argc, argv);
+    kvloupe::MainWindow main_window;
+    main_window.show();
+    if (measure) return kvloupe::measureWindow(main_window);
+    QTimer::singleShot(0, &main_window, [&] {
+        if (words.empty())
+            main_window.controller()->openBundled();
+        else
+            main_window.controller()->openPath(QString::fromStdString(words[0]));
+    });
+    return QApplication::exec();
+}
+
+int dispatch(int argc, char** argv) {
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const std::string first = words.empty() ? "" : words[0];
+    const std::vector<std::string> rest(words.begin() + (words.empty() ? 0 : 1), words.end());
+
+    kvloupe::set_up_logging();
+    QCoreApplication::setApplicationName(QStringLiteral("kvloupe"));
+    QCoreApplication::setOrganizationName(QStringLiteral("kvloupe"));
+    QCoreApplication::setApplicationVersion(QStringLiteral(KVLOUPE_VERSION));
+
+    if (first == "--help" || first == "-h") {
+        std::cout << usage_text;
+        return kvloupe::exit_done;
+    }
+    if (first == "--version") {
+        std::cout << "kvloupe " KVLOUPE_VERSION "\n";
+        return kvloupe::exit_done;
+    }
+    if (first == "--check-display") {
+        if (!display_named()) return kvloupe::fail("no display is set (DISPLAY, WAYLAND_DISPLAY).");
+        qInstallMessageHandler(message_handler);
+        QGuiApplication application(argc, argv);
+        return kvloupe::exit_done;
+    }
+    if (first == "--measure-window") return window(argc, argv, rest, true);
+    if (first == "run") {
+        // Pictures are painted without a display; a platform that was chosen is kept.
+        setenv("QT_QPA_PLATFORM", "offscreen", 0);
+        const bool pictures = std::find(words.begin(), words.end(), "--pictures") != words.end();
+        if (!pictures) return kvloupe::run_command(rest);
+        QApplication application(argc, argv);
+        return kvloupe::run_command(rest);
+    }
+    if (first == "tokenize") return kvloupe::tokenize_command(rest);
+    if (first == "devices") return kvloupe::devices_command(rest);
+    if (first == "bench") return kvloupe::bench_command(rest);
+    for (const char* later : {"size", "export", "query", "check", "diff"})
+        if (first == later)
+            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, bench.",
+                                 kvloupe::exit_usage);
+    if (first.rfind("-", 0) == 0 || words.size() > 1) {
+        kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0
+                          ? "'" + words[1] + "' is one argument too many; the window opens one FILE"
+                          : "'" + first + "' is no option of kvloupe",
+                      kvloupe::exit_usage);
+        std::cerr << usage_text;
+        return kvloupe::exit_usage;
+    }
+    return window(argc, argv, words, false);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return dispatch(argc, argv);
+    } catch (const std::exception& problem) {
+        return kvloupe::fail(std::string("this should not have happened: ") + problem.what());
+    }
+}

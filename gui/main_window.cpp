@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/main_window.h"
+
+#include "gui/glyph_icon.h"
+#include "gui/length_sweep.h"
+#include "gui/notice_bar.h"
+#include "gui/start_page.h"
+#include "gui/tab_page.h"
+#include "views/format.h"
+#include "views/view.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDateTime>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QFileInfo>
+#include <QLabel>
+#include <QMimeData>
+#include <QSettings>
+#include <QSpinBox>
+#include <QStackedWidget>
+#include <QStatusBar>
+#include <QUrl>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace kvloupe {
+
+MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent), m_startedAt(QDateTime::currentMSecsSinceEpoch()) {
+    setWindowIcon(glyphIcon(QStringLiteral("app"), nullptr));
+    setAcceptDrops(true);
+    setUnifiedTitleAndToolBarOnMac(true);
+    m_sweep = new LengthSweep(this);
+
+    m_centre = new QStackedWidget;
+    m_start = new StartPage;
+    auto* work = new QWidget;
+    auto* column = new QVBoxLayout(work);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(0);
+    m_notice = new NoticeBar;
+    column->addWidget(m_notice);
+    m_centre->addWidget(m_start);
+    m_tabs = new QStackedWidget;
+    m_centre->addWidget(m_tabs);
+    column->addWidget(m_centre, 1);
+    setCentralWidget(work);
+
+    buildPages();
+    buildActions();
+    buildMenus();
+    buildToolBar();
+    buildStatusBar();
+
+    connect(m_start, &StartPage::bundledRequested, &m_controller, &SessionController::openBundled);
+    connect(m_start, &StartPage::pathRequested, this, &MainWindow::openPath);
+    connect(m_start, &StartPage::openRequested, this, &MainWindow::openDialog);
+    connect(m_start, &StartPage::cancelRequested, &m_controller, &SessionController::cancelLoading);
+    connect(&m_controller, &SessionController::loadingChanged, this, &MainWindow::updateCentre);
+    connect(&m_controller, &SessionController::loadingProgress, m_start, &StartPage::showLoading);
+    connect(&m_controller, &SessionController::sessionChanged, this, [this] {
+        m_notice->hide();
+        updateCentre();
+        updateState();
+    });
+    connect(&m_controller, &SessionController::failed, this,
+            [this](const QString& sentence) { m_notice->show(sentence); });
+    connect(&m_controller, &SessionController::phaseChanged, this, [this] {
+        updateState();
+        showReason();
+    });
+    connect(m_notice, &NoticeBar::acted, &m_controller, &SessionController::continueUncached);
+    connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
+    connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
+
+    resize(1600, 1000);
+    restore();
+    updateCentre();
+    updateState();
+    qApp->installEventFilter(this);
+}
+
+MainWindow::~MainWindow() { qApp->removeEventFilter(this); }
+
+QList<View*> MainWindow::views() const {
+    QList<View*> all;
+    for (const TabPage* page : m_pages) all += page->views();
+    return all;
+}
+
+void MainWindow::buildPages() {
+    const std::pair<QString, std::vector<DockPlace>> tabs[] = {{QStringLiteral("Step"), stepLayout()},
+                                                               {QStringLiteral("Compare"), compareLayout()},
+                                                               {QStringLiteral("Profile"), profileLayout()}};
+    for (const auto& [name, places] : tabs) {
+        auto* page = new TabPage(name, places, m_controller.cursor());
+        connect(page, &TabPage::exportRequested, this, &MainWindow::exportView);
+        connect(page, &TabPage::copyRequested, this, &MainWindow::copyView);
+        for (View* view : page->views()) connect(view, &View::emptyAction, this, &MainWindow::viewAction);
+        m_tabs->addWidget(page);
+        m_pages << page;
+    }
+    m_sweep->attach(views(), &m_controller);
+}
+
+void MainWindow::showTab(int index) {
+    m_tabs->setCurrentIndex(index);
+    m_tabActions[index]->setChecked(true);
+}
+
+void MainWindow::setTheme(Theme theme) {
+    m_theme = theme;
+    applyTheme(*qApp, m_theme, m_fontScale);
+}
+
+void MainWindow::setFontScale(double scale) {
+    m_fontScale = std::clamp(scale, 0.7, 3.0);
+    applyTheme(*qApp, m_theme, m_fontScale);
+    m_controller.cursor()->setFontScale(m_fontScale);
+}
+
+QString MainWindow::notice() const { return m_notice->sentence(); }
+
+void MainWindow::buildStatusBar() {
+    for (QLabel** label : {&m_modelText, &m_deviceText, &m_stepText, &m_recorderText, &m_frameText}) {
+        *label = new QLabel;
+        (*label)->setContentsMargins(6, 0, 10, 0);
+        statusBar()->addWidget(*label);
+    }
+    auto* origins = new QLabel(QStringLiteral("%1 %2   %3 %4   %5 %6")
+                                   .arg(originMark(Origin::measured), originName(Origin::measured),
+                                        originMark(Origin::derived), originName(Origin::derived),
+                                        originMark(Origin::predicted), originName(Origin::predicted)));
+    origins->setToolTip(tr("Every number carries its origin: a clock or counter, a formula over measured values, or a "
+                           "model of what would be."));
+    statusBar()->addPermanentWidget(origins);
+}
+
+void MainWindow::restore() {
+    QSettings settings;
+    m_recent = settings.value(QStringLiteral("recent")).toStringList();
+    setTheme(themeFromName(settings.value(QStringLiteral("theme")).toString()));
+    setFontScale(settings.value(QStringLiteral("fontScale"), 1.0).toDouble());
+    restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
+    for (TabPage* page : m_pages)
+        page->restoreState(settings.value(QStringLiteral("layout/") + page->name()).toByteArray());
+    showTab(std::clamp(settings.value(QStringLiteral("tab"), 0).toInt(), 0, static_cast<int>(m_pages.size()) - 1));
+    m_start->setRecentFiles(m_recent);
+}
+
+void MainWindow::save() {
+    QSettings settings;
+    settings.setValue(QStringLiteral("recent"), m_recent);
+    settings.setValue(QStringLiteral("theme"), nameOf(m_theme));
+    settings.setValue(QStringLiteral("fontScale"), m_fontScale);
+    settings.setValue(QStringLiteral("geometry"), saveGeometry());
+    settings.setValue(QStringLiteral("tab"), m_tabs->currentIndex());
+    for (const TabPage* page : m_pages)
+        settings.setValue(QStringLiteral("layout/") + page->name(), page->saveState());
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+    save();
+    m_sweep->cancel();
+    m_controller.cancelLoading();
+    QMainWindow::closeEvent(event);
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+    const QList<QUrl> urls = event->mimeData()->urls();
+    if (urls.size() == 1 && urls.first().isLocalFile()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+    const QList<QUrl> urls = event->mimeData()->urls();
+    if (urls.size() == 1 && urls.first().isLocalFile()) openPath(urls.first().toLocalFile());
+}
+
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::Paint && !m_firstPaintMs && watched->isWidgetType() &&
+        static_cast<QWidget*>(watched)->window() == this)
+        m_firstPaintMs = static_cast<double>(QDateTime::currentMSecsSinceEpoch() - m_startedAt);
+    return QMainWindow::eventFilter(watched, event);
+}
+
+void MainWindow::openPath(const QString& path) {
+    m_notice->hide();
+    rememberFile(path);
+    m_controller.openPath(path);
+}
+
+void MainWindow::rememberFile(const QString& path) {
+    if (!QFileInfo::exists(path)) return;
+    const QString whole = QFileInfo(path).absoluteFilePath();
+    m_recent.removeAll(whole);
+    m_recent.prepend(whole);
+    while (m_recent.size() > 8) m_recent.removeLast();
+    m_start->setRecentFiles(m_recent);
+}
+
+void MainWindow::updateCentre() {
+    const bool loading = m_controller.isLoading();
+    m_centre->setCurrentIndex(!loading && m_controller.hasSession() ? 1 : 0);
+    if (loading)
+        m_start->showLoading(0, tr("Opening the model…"));
+    else
+        m_start->showOffers();
+    const auto recording = m_controller.cursor()->sharedRecording();
+    setWindowTitle(recording ? tr("%1 — KVLoupe").arg(QString::fromStdString(recording->title()))
+                             : QStringLiteral("KVLoupe"));
+    updateNumbers();
+}
+
+void MainWindow::showReason() {
+    if (!m_controller.hasSession()) return;
+    const auto recording = m_controller.session()->recording();
+    if (recording->phase() == Phase::failed) m_notice->show(QString::fromStdString(recording->reason()));
+}
+
+void MainWindow::updateNumbers() {
+    const Cursor* cursor = m_controller.cursor();
+    const LaneRecord* lane = cursor->laneRecord();
+    for (QLabel* label : {m_modelText, m_deviceText, m_stepText, m_recorderText, m_frameText})
+        label->setVisible(lane != nullptr);
+    if (!lane) return;
+    const LaneInfo& info = lane->info();
+    m_modelText->setText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
+                             .arg(QString::fromStdString(info.model_name))
+                             .arg(info.layers)
+                             .arg(info.query_heads)
+                             .arg(info.kv_heads)
+                             .arg(info.head_dim)
+                             .arg(QString::fromStdString(info.cache_dtype)));
+    m_deviceText->setText(QString::fromStdString(info.device));
+    const int step = cursor->stepOf(cursor->lane());
+    if (step >= 0) {
+        const StepRecord& record = lane->step(static_cast<std::size_t>(step));
+        m_stepText->setText(tr("Step %1: %2 tokens in %3 %4")
+                                .arg(step)
+                                .arg(record.computed_tokens)
+                                .arg(originMark(Origin::measured),
+                                     formatDuration(static_cast<double>(record.duration_ns))));
+    } else {
+        m_stepText->setText(tr("No step yet"));
+    }
+    const auto recording = cursor->sharedRecording();
+    QString held = tr("Recording %1 %2").arg(originMark(Origin::measured), formatBytes(recording->memory_bytes()));
+    quint64 dropped = 0;
+    for (const auto& each : recording->lanes()) dropped += each->dropped_attention_rows();
+    if (dropped > 0) held += tr(" (budget full: %1 attention rows not kept)").arg(formatCount(dropped));
+    m_recorderText->setText(held);
+    std::vector<double> gaps = m_controller.clock()->frameGaps();
+    if (gaps.size() >= 20) {
+        const std::size_t at = gaps.size() * 95 / 100;
+        std::nth_element(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(at), gaps.end());
+        m_frameText->setText(tr("Frame gap, 95th percentile %1 %2 ms")
+                                 .arg(originMark(Origin::measured))
+                                 .arg(gaps[at], 0, 'f', 1));
+    } else {
+        m_frameText->clear();
+    }
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// MainWindow: menus, toolbar, tabs and status around the session. Wiring only; what is shown is the views' matter.
+#pragma once
+
+#include "gui/session_controller.h"
+#include "gui/theme.h"
+
+#include <QMainWindow>
+#include <QStringList>
+
+#include <optional>
+
+class QAction;
+class QLabel;
+class QSpinBox;
+class QStackedWidget;
+class QToolBar;
+
+namespace kvloupe {
+
+class ElidedLabel;
+class LengthSweep;
+class NoticeBar;
+class StartPage;
+class TabPage;
+class View;
+
+class MainWindow : public QMainWindow {
+    Q_OBJECT
+
+public:
+    explicit MainWindow(QWidget* parent = nullptr);
+    ~MainWindow() override;
+
+    SessionController* controller() { return &m_controller; }
+    QList<View*> views() const;
+    TabPage* page(int index) const { return m_pages[index]; }
+    void showTab(int index);
+    void setTheme(Theme theme);
+    void setFontScale(double scale);
+    // Milliseconds from construction to the first paint of the window; empty before.
+    std::optional<double> firstPaintMs() const { return m_firstPaintMs; }
+    QString notice() const;
+
+protected:
+    void closeEvent(QCloseEvent* event) override;
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    void buildPages();
+    void buildActions();
+    void buildMenus();
+    void buildToolBar();
+    void buildStatusBar();
+    QAction* action(const QString& text, const QString& icon, const QList<QKeySequence>& keys);
+    void restore();
+    void save();
+
+    void openDialog();
+    void openPath(const QString& path);
+    void rememberFile(const QString& path);
+    void newSession();
+    void addRequest();
+    void editBreakpoints();
+    void saveResults();
+    void exportView(View* view);
+    void copyView(View* view);
+    View* focusedView() const;
+    void viewAction(const QString& action);
+
+    void stepForward();
+    void stepBack();
+    void toggleRun();
+    void updateState();    // actions, step field, reason
+    void updateNumbers();  // status bar
+    void showReason();
+    void updateCentre();   // start page or tabs
+    void measureBandwidth();
+    void about();
+
+    SessionController m_controller;
+    QStackedWidget* m_centre = nullptr;
+    StartPage* m_start = nullptr;
+    NoticeBar* m_notice = nullptr;
+    QStackedWidget* m_tabs = nullptr;
+    QList<TabPage*> m_pages;
+    QList<QAction*> m_tabActions;
+    QToolBar* m_toolBar = nullptr;
+    QAction *m_rewind = nullptr, *m_back = nullptr, *m_step = nullptr, *m_run = nullptr, *m_pause = nullptr;
+    QAction *m_addRequest = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
+    QAction *m_saveResults = nullptr, *m_closeSession = nullptr;
+    QSpinBox* m_stepField = nullptr;
+    QLabel* m_stepCount = nullptr;
+    ElidedLabel* m_reason = nullptr;
+    QLabel *m_modelText = nullptr, *m_deviceText = nullptr, *m_stepText = nullptr, *m_recorderText = nullptr,
+           *m_frameText = nullptr;
+    LengthSweep* m_sweep = nullptr;
+    QStringList m_recent;
+    Theme m_theme = Theme::system;
+    double m_fontScale = 1.0;
+    std::optional<double> m_firstPaintMs;
+    qint64 m_startedAt = 0;
+};
+
+}  // namespace kvloupe

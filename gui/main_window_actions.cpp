@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Actions, menus and toolbar of the window, and what they do to the session and the cursor.
+#include "gui/main_window.h"
+
+#include "gui/elided_label.h"
+#include "gui/glyph_icon.h"
+#include "gui/length_sweep.h"
+#include "gui/notice_bar.h"
+#include "gui/tab_page.h"
+#include "views/view.h"
+
+#include <QAction>
+#include <QActionGroup>
+#include <QDockWidget>
+#include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
+#include <QSignalBlocker>
+#include <QSpinBox>
+#include <QStackedWidget>
+#include <QToolBar>
+
+namespace kvloupe {
+
+QAction* MainWindow::action(const QString& text, const QString& icon, const QList<QKeySequence>& keys) {
+    auto* created = new QAction(text, this);
+    if (!icon.isEmpty()) created->setIcon(glyphIcon(icon, this));
+    created->setShortcuts(keys);
+    QString tip = QString(text).remove(QLatin1Char('&'));
+    if (!keys.isEmpty()) tip += QStringLiteral(" (%1)").arg(keys.first().toString(QKeySequence::NativeText));
+    created->setToolTip(tip);
+    addAction(created);
+    return created;
+}
+
+void MainWindow::buildActions() {
+    m_rewind = action(tr("Rewind"), QStringLiteral("rewind"), {Qt::Key_Home});
+    connect(m_rewind, &QAction::triggered, this, [this] { m_controller.cursor()->setStep(0); });
+    auto* toEnd = action(tr("To the last step"), {}, {Qt::Key_End});
+    connect(toEnd, &QAction::triggered, this,
+            [this] { m_controller.cursor()->setStep(m_controller.cursor()->stepCount() - 1); });
+    m_back = action(tr("Step back"), QStringLiteral("step-back"), {Qt::Key_Left});
+    connect(m_back, &QAction::triggered, this, &MainWindow::stepBack);
+    m_step = action(tr("Step"), QStringLiteral("step"), {Qt::Key_Right});
+    connect(m_step, &QAction::triggered, this, &MainWindow::stepForward);
+    m_run = action(tr("Run"), QStringLiteral("run"), {});
+    connect(m_run, &QAction::triggered, &m_controller, &SessionController::run);
+    m_pause = action(tr("Pause"), QStringLiteral("pause"), {});
+    connect(m_pause, &QAction::triggered, &m_controller, &SessionController::pause);
+    auto* toggle = action(tr("Run or pause"), {}, {Qt::Key_Space});
+    connect(toggle, &QAction::triggered, this, &MainWindow::toggleRun);
+    m_reset = action(tr("Start over"), {}, {QKeySequence(Qt::CTRL | Qt::Key_R)});
+    connect(m_reset, &QAction::triggered, &m_controller, &SessionController::reset);
+    m_addRequest = action(tr("Add request…"), QStringLiteral("add"), {QKeySequence(Qt::CTRL | Qt::Key_A)});
+    m_addRequest->setIconText(tr("Request"));
+    connect(m_addRequest, &QAction::triggered, this, &MainWindow::addRequest);
+    m_breakpoints = action(tr("Breakpoints…"), QStringLiteral("breakpoint"), {QKeySequence(Qt::CTRL | Qt::Key_B)});
+    m_breakpoints->setIconText(tr("Breakpoints"));
+    connect(m_breakpoints, &QAction::triggered, this, &MainWindow::editBreakpoints);
+    m_continueUncached = action(tr("Let the uncached lane continue"), {}, {QKeySequence(Qt::CTRL | Qt::Key_U)});
+    connect(m_continueUncached, &QAction::triggered, &m_controller, &SessionController::continueUncached);
+    auto* clear = action(tr("Clear the lock"), {}, {Qt::Key_Escape});
+    connect(clear, &QAction::triggered, m_controller.cursor(), &Cursor::clear);
+    auto* fit = action(tr("Fit"), {}, {Qt::Key_F});
+    connect(fit, &QAction::triggered, this, [this] {
+        if (View* view = focusedView()) {
+            view->fit();
+        } else {
+            for (View* each : m_pages[m_tabs->currentIndex()]->views()) each->fit();
+        }
+    });
+
+    auto* tabs = new QActionGroup(this);
+    const QString names[] = {tr("Step"), tr("Compare"), tr("Profile")};
+    const Qt::Key keys[] = {Qt::Key_F1, Qt::Key_F2, Qt::Key_F4};
+    for (int i = 0; i < 3; ++i) {
+        QAction* tab = action(names[i], {}, {keys[i]});
+        tab->setCheckable(true);
+        tabs->addAction(tab);
+        connect(tab, &QAction::triggered, this, [this, i] { showTab(i); });
+        m_tabActions << tab;
+    }
+    m_saveResults = action(tr("Export results…"), {}, {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E)});
+    connect(m_saveResults, &QAction::triggered, this, &MainWindow::saveResults);
+    m_closeSession = action(tr("Close session"), {}, {QKeySequence(Qt::CTRL | Qt::Key_W)});
+    connect(m_closeSession, &QAction::triggered, &m_controller, &SessionController::close);
+}
+
+void MainWindow::buildMenus() {
+    QMenu* file = menuBar()->addMenu(tr("&File"));
+    file->addAction(tr("&New session…"), QKeySequence::New, this, &MainWindow::newSession);
+    file->addAction(glyphIcon(QStringLiteral("open"), this), tr("&Open a model or scenario…"), QKeySequence::Open, this,
+                    &MainWindow::openDialog);
+    file->addAction(tr("Open the &bundled models"), &m_controller, &SessionController::openBundled);
+    QMenu* recent = file->addMenu(tr("&Recent files"));
+    connect(recent, &QMenu::aboutToShow, this, [this, recent] {
+        recent->clear();
+        for (const QString& path : m_recent)
+            recent->addAction(path, this, [this, path] { openPath(path); });
+        if (m_recent.isEmpty()) recent->addAction(tr("None yet"))->setEnabled(false);
+    });
+    file->addSeparator();
+    file->addAction(m_saveResults);
+    file->addAction(tr("&Export this view…"), QKeySequence(Qt::CTRL | Qt::Key_E), this,
+                    [this] { exportView(focusedView()); });
+    file->addSeparator();
+    file->addAction(m_closeSession);
+    file->addAction(tr("&Quit"), QKeySequence::Quit, this, &QWidget::close);
+
+    QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+    edit->addAction(tr("&Copy this view"), QKeySequence::Copy, this, [this] { copyView(focusedView()); });
+    QMenu* run = menuBar()->addMenu(tr("&Run"));
+    run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
+    run->addSeparator();
+    run->addActions({m_addRequest, m_breakpoints, m_continueUncached});
+
+    QMenu* view = menuBar()->addMenu(tr("&View"));
+    auto* themes = new QActionGroup(view);
+    for (const auto& [theme, name] : {std::pair(Theme::system, tr("Colours of the &system")),
+                                      std::pair(Theme::light, tr("&Light")), std::pair(Theme::dark, tr("&Dark"))}) {
+        QAction* choice = view->addAction(name, this, [this, t = theme] { setTheme(t); });
+        choice->setCheckable(true);
+        themes->addAction(choice);
+        connect(view, &QMenu::aboutToShow, choice, [this, choice, t = theme] { choice->setChecked(m_theme == t); });
+    }
+    view->addSeparator();
+    view->addAction(tr("Larger &type"), QKeySequence::ZoomIn, this, [this] { setFontScale(m_fontScale * 1.15); });
+    view->addAction(tr("&Smaller type"), QKeySequence::ZoomOut, this, [this] { setFontScale(m_fontScale / 1.15); });
+    view->addAction(tr("Type as the s&ystem"), QKeySequence(Qt::CTRL | Qt::Key_0), this, [this] { setFontScale(1.0); });
+    view->addAction(tr("&Projector: full screen, large type"), QKeySequence(Qt::Key_F11), this, [this] {
+        if (isFullScreen()) {
+            showNormal();
+            setFontScale(1.0);
+        } else {
+            showFullScreen();
+            setFontScale(1.5);
+        }
+    });
+
+    QMenu* window = menuBar()->addMenu(tr("&Window"));
+    connect(window, &QMenu::aboutToShow, this, [this, window] {
+        window->clear();
+        window->addActions(m_tabActions);
+        window->addSeparator();
+        TabPage* page = m_pages[m_tabs->currentIndex()];
+        for (QDockWidget* dock : page->docks()) window->addAction(dock->toggleViewAction());
+        window->addSeparator();
+        window->addAction(tr("&Reset this tab's layout"), page, &TabPage::resetLayout);
+    });
+    QMenu* help = menuBar()->addMenu(tr("&Help"));
+    help->addAction(tr("&Keys and origins"), this, &MainWindow::about);
+}
+
+void MainWindow::buildToolBar() {
+    m_toolBar = addToolBar(tr("Session"));
+    m_toolBar->setObjectName(QStringLiteral("session"));
+    m_toolBar->setMovable(false);
+    m_toolBar->setIconSize({16, 16});
+    m_toolBar->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
+    m_toolBar->addActions({m_rewind, m_back, m_step, m_run, m_pause});
+    m_toolBar->addSeparator();
+    m_toolBar->addActions({m_addRequest, m_breakpoints});
+    m_toolBar->addSeparator();
+    m_toolBar->addWidget(new QLabel(tr(" Step ")));
+    m_stepField = new QSpinBox;
+    m_stepField->setAccessibleName(tr("Step shown"));
+    m_stepField->setKeyboardTracking(false);
+    m_stepField->setButtonSymbols(QAbstractSpinBox::NoButtons);
+    m_stepField->setAlignment(Qt::AlignRight);
+    m_stepField->setMinimumWidth(70);
+    connect(m_stepField, &QSpinBox::valueChanged, this, [this](int step) { m_controller.cursor()->setStep(step); });
+    m_toolBar->addWidget(m_stepField);
+    m_stepCount = new QLabel;
+    m_toolBar->addWidget(m_stepCount);
+    m_reason = new ElidedLabel;
+    m_reason->setContentsMargins(14, 0, 14, 0);
+    m_toolBar->addWidget(m_reason);
+    m_toolBar->addActions(m_tabActions);
+}
+
+void MainWindow::stepForward() {
+    Cursor* cursor = m_controller.cursor();
+    if (m_controller.phase() == Phase::running) return;
+    if (cursor->step() + 1 < cursor->stepCount())
+        cursor->setStep(cursor->step() + 1);
+    else
+        m_controller.step();
+}
+
+void MainWindow::stepBack() {
+    Cursor* cursor = m_controller.cursor();
+    if (cursor->step() > 0) cursor->setStep(cursor->step() - 1);
+}
+
+void MainWindow::toggleRun() {
+    if (m_controller.phase() == Phase::running)
+        m_controller.pause();
+    else
+        m_controller.run();
+}
+
+void MainWindow::updateState() {
+    Cursor* cursor = m_controller.cursor();
+    const bool session = m_controller.hasSession();
+    const Phase phase = m_controller.phase();
+    const bool running = session && phase == Phase::running;
+    const bool more = session && phase != Phase::finished && phase != Phase::failed;
+    const int steps = cursor->stepCount();
+    m_rewind->setEnabled(session && !running && cursor->step() > 0);
+    m_back->setEnabled(session && !running && cursor->step() > 0);
+    m_step->setEnabled(session && !running && (more || cursor->step() + 1 < steps));
+    m_run->setEnabled(more && !running);
+    m_pause->setEnabled(running);
+    for (QAction* each : {m_addRequest, m_breakpoints, m_closeSession, m_saveResults, m_reset})
+        each->setEnabled(session);
+    m_continueUncached->setEnabled(session && !running);
+    {
+        const QSignalBlocker quiet(m_stepField);
+        m_stepField->setEnabled(steps > 0);
+        m_stepField->setRange(0, std::max(steps - 1, 0));
+        m_stepField->setValue(std::max(cursor->step(), 0));
+    }
+    m_stepCount->setText(steps > 0 ? tr(" of %1 ").arg(steps - 1) : tr(" none yet "));
+    QString reason;
+    if (session) {
+        reason = QString::fromStdString(m_controller.session()->recording()->reason());
+        if (reason.isEmpty()) {
+            switch (phase) {
+            case Phase::running: reason = tr("Running"); break;
+            case Phase::paused: reason = tr("Paused"); break;
+            case Phase::finished: reason = tr("Finished"); break;
+            case Phase::failed: reason = tr("Failed"); break;
+            case Phase::loading: break;
+            }
+        }
+    }
+    m_reason->setWholeText(reason);
+    updateNumbers();
+}
+
+}  // namespace kvloupe

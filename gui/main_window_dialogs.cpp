@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What the window asks the user: files, requests, breakpoints, exports.
+#include "gui/main_window.h"
+
+#include "gui/breakpoint_dialog.h"
+#include "gui/length_sweep.h"
+#include "gui/notice_bar.h"
+#include "gui/request_dialog.h"
+#include "gui/tab_page.h"
+#include "views/view.h"
+
+#include "engine/record/results.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QDir>
+#include <QFileDialog>
+#include <QMenu>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QStackedWidget>
+
+namespace kvloupe {
+
+void MainWindow::openDialog() {
+    QMenu menu(this);
+    QAction* file = menu.addAction(tr("A GGUF file or a scenario…"));
+    QAction* folder = menu.addAction(tr("A Hugging Face folder…"));
+    const QAction* chosen = menu.exec(QCursor::pos());
+    QString path;
+    if (chosen == file) {
+        path = QFileDialog::getOpenFileName(
+            this, tr("Open a model or scenario"), {},
+            tr("Models and scenarios (*.gguf *.json *.safetensors);;All files (*)"));
+    } else if (chosen == folder) {
+        path = QFileDialog::getExistingDirectory(this, tr("Open a Hugging Face folder (config.json, tokenizer.json, "
+                                                          "model.safetensors)"));
+    }
+    if (!path.isEmpty()) openPath(path);
+}
+
+void MainWindow::newSession() {
+    const Scenario start =
+        m_controller.hasSession() ? m_controller.session()->scenario() : SessionController::bundledScenario();
+    RequestDialog dialog(RequestDialog::Purpose::newSession, start, this);
+    if (dialog.exec() == QDialog::Accepted) m_controller.openScenario(dialog.scenario());
+}
+
+void MainWindow::addRequest() {
+    if (!m_controller.hasSession()) return;
+    RequestDialog dialog(RequestDialog::Purpose::addRequest, m_controller.session()->scenario(), this);
+    if (dialog.exec() != QDialog::Accepted) return;
+    RequestOptions request = dialog.request();
+    // Ids a, b, …, z, r27, r28, …: the first that is free.
+    const auto& known = m_controller.session()->recording()->requests();
+    for (int n = 0;; ++n) {
+        request.id = n < 26 ? std::string(1, static_cast<char>('a' + n)) : "r" + std::to_string(n + 1);
+        bool taken = false;
+        for (std::size_t i = 0; i < known.size(); ++i) taken = taken || known[i].id == request.id;
+        for (const RequestOptions& each : m_controller.session()->scenario().requests)
+            taken = taken || each.id == request.id;
+        if (!taken) break;
+    }
+    if (const auto submitted = m_controller.session()->submit(request); !submitted) {
+        m_notice->show(QString::fromStdString(submitted.error().message()));
+        return;
+    }
+    m_controller.step();
+}
+
+void MainWindow::editBreakpoints() {
+    if (!m_controller.hasSession()) return;
+    BreakpointDialog dialog(m_controller.session()->breakpoints(), this);
+    if (dialog.exec() == QDialog::Accepted) m_controller.session()->set_breakpoints(dialog.breakpoints());
+}
+
+void MainWindow::saveResults() {
+    const auto recording = m_controller.cursor()->sharedRecording();
+    if (!recording) return;
+    const QString folder = QFileDialog::getExistingDirectory(
+        this, tr("Folder for summary.json, steps.csv, events.csv and trace.json"));
+    if (folder.isEmpty()) return;
+    QApplication::setOverrideCursor(Qt::WaitCursor);
+    const auto written = write_results(*recording, folder.toStdString(), ResultOptions{true});
+    QApplication::restoreOverrideCursor();
+    m_notice->show(written ? tr("Wrote summary.json, steps.csv, events.csv, trace.json and blocks.json to %1.")
+                                 .arg(QDir::toNativeSeparators(folder))
+                           : QString::fromStdString(written.error().message()));
+}
+
+View* MainWindow::focusedView() const {
+    for (QWidget* widget = QApplication::focusWidget(); widget; widget = widget->parentWidget())
+        if (auto* view = qobject_cast<View*>(widget)) return view;
+    for (View* view : m_pages[m_tabs->currentIndex()]->views())
+        if (view->isVisible() && view->underMouse()) return view;
+    return nullptr;
+}
+
+void MainWindow::exportView(View* view) {
+    if (!view) {
+        m_notice->show(tr("No view is chosen. Click into a view, or use the export button in its head."));
+        return;
+    }
+    const QString path = QFileDialog::getSaveFileName(
+        this, tr("Export %1").arg(view->title()), view->id() + QStringLiteral(".png"),
+        tr("Picture (*.png);;Vector picture (*.svg);;Document (*.pdf);;Table (*.csv)"));
+    if (path.isEmpty()) return;
+    const QString problem = view->exportTo(path, path.endsWith(QLatin1String(".png")) ? 2.0 : 1.0);
+    if (!problem.isEmpty()) m_notice->show(problem);
+}
+
+void MainWindow::copyView(View* view) {
+    if (!view) {
+        m_notice->show(tr("No view is chosen. Click into a view, or use the copy button in its head."));
+        return;
+    }
+    auto* data = new QMimeData;
+    data->setImageData(view->image(2.0));
+    data->setText(view->csv());
+    QApplication::clipboard()->setMimeData(data);
+}
+
+void MainWindow::viewAction(const QString& name) {
+    if (name == QLatin1String("measure-bandwidth")) {
+        m_sweep->measureBandwidth();
+    } else if (name == QLatin1String("run-sweep")) {
+        m_sweep->start();
+    } else if (name == QLatin1String("cancel-sweep")) {
+        m_sweep->cancel();
+    } else if (name == QLatin1String("step")) {
+        m_controller.step();
+    } else if (name == QLatin1String("open")) {
+        openDialog();
+    } else if (name.startsWith(QLatin1String("watch:")) && m_controller.hasSession()) {
+        const Cursor* cursor = m_controller.cursor();
+        std::vector<AttentionWatch> watch = m_controller.session()->watch();
+        const std::uint32_t layer = name.mid(6).toUInt();
+        watch.push_back({layer, {}});
+        m_controller.session()->set_watch(std::move(watch));
+        m_notice->show(tr("Attention of layer %1 is recorded from the next step on (lane %2).")
+                           .arg(layer)
+                           .arg(QString::fromStdString(cursor->laneRecord()->info().name)));
+    }
+}
+
+void MainWindow::about() {
+    QMessageBox::information(
+        this, tr("KVLoupe"),
+        tr("<p><b>KVLoupe %1</b> shows where a model's KV cache lies, who holds it, and what it costs.</p>"
+           "<table cellpadding=3>"
+           "<tr><td>Space</td><td>run, pause</td></tr>"
+           "<tr><td>→ &nbsp; ←</td><td>one step forward (at the end: a new one), one step back</td></tr>"
+           "<tr><td>Home, End</td><td>first, last step</td></tr>"
+           "<tr><td>Hover, click, Esc</td><td>preview in every view, lock, clear</td></tr>"
+           "<tr><td>F</td><td>fit the view</td></tr>"
+           "<tr><td>F1, F2, F4</td><td>Step, Compare, Profile</td></tr>"
+           "<tr><td>F11</td><td>projector: full screen, large type</td></tr>"
+           "<tr><td>Ctrl+E, Ctrl+C</td><td>export, copy the view that has the focus</td></tr>"
+           "</table>"
+           "<p>● measured: a clock, a counter, the bytes of a real buffer. ◐ derived: a formula over measured values. "
+           "○ predicted: a model of what would be.</p>"
+           "<p>Free software under the GNU General Public License, version 3 or later.</p>")
+            .arg(QStringLiteral(KVLOUPE_VERSION)));
+}
+
+}  // namespace kvloupe

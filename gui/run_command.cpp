@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/arguments.h"
+#include "gui/commands.h"
+#include "gui/environment.h"
+#include "gui/pictures.h"
+
+#include "engine/record/describe.h"
+#include "engine/record/results.h"
+#include "engine/serve/scenario.h"
+#include "engine/serve/session.h"
+
+#include <iostream>
+
+namespace kvloupe {
+
+namespace {
+
+void print_lane(const Recording& recording, const LaneRecord& lane) {
+    std::cout << lane.info().name << ": " << lane.step_count() << " steps";
+    if (!lane.failure().empty()) std::cout << ", failed: " << lane.failure();
+    std::cout << '\n';
+    if (lane.step_count() == 0) return;
+    const std::size_t last = lane.step_count() - 1;
+    for (std::uint32_t i = 0; i < lane.sequences().size(); ++i) {
+        const RequestTimes times = request_times(recording, lane, SequenceId(i), last);
+        std::cout << "  " << sequence_name(recording, lane, SequenceId(i)) << ": " << times.output_tokens
+                  << " tokens, " << (times.finish_reason.empty() ? "unfinished" : times.finish_reason);
+        if (!times.reason.empty()) std::cout << " (" << times.reason << ")";
+        if (times.time_to_first_token_ms) std::cout << ", first token after " << *times.time_to_first_token_ms << " ms";
+        std::cout << '\n';
+    }
+}
+
+bool anything_ran(const Recording& recording) {
+    for (const auto& lane : recording.lanes())
+        for (std::size_t i = 0; i < lane->step_count(); ++i)
+            if (lane->step(i).computed_tokens > 0) return true;
+    return false;
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& words) {
+    auto arguments = Arguments::parse(words, {{"--pictures"},
+                                              {"--export", "--record"},
+                                              1,
+                                              1,
+                                              "kvloupe run SCENARIO [--export DIR] [--pictures]"});
+    if (!arguments) return fail(arguments.error().message(), exit_usage);
+    if (arguments->value("--record"))
+        return fail("--record is not built yet: recordings (.kvt) come with a later version. Use --export DIR.",
+                    exit_usage);
+    const auto folder = arguments->value("--export");
+    if (arguments->has("--pictures") && !folder) return fail("--pictures needs --export DIR", exit_usage);
+
+    auto scenario = load_scenario(arguments->words()[0]);
+    if (!scenario) return fail(scenario.error().message());
+    SessionOptions options = session_options();
+    if (arguments->has("--pictures")) options.default_attention = watch_everything();
+    auto session = Session::create(*scenario, std::move(options));
+    if (!session) return fail(session.error().message());
+    const Result<void> ran = (*session)->run_to_end();
+    const auto recording = (*session)->recording();
+
+    for (const auto& lane : recording->lanes()) print_lane(*recording, *lane);
+    for (const std::string& note : (*session)->breakpoint_notes()) std::cout << "breakpoint: " << note << '\n';
+    if (folder) {
+        if (const auto written = write_results(*recording, *folder, {scenario->record.blocks}); !written)
+            return fail(written.error().message());
+        if (arguments->has("--pictures"))
+            if (const auto drawn = write_pictures(recording, *folder); !drawn) return fail(drawn.error().message());
+    }
+    if (!ran) return fail(ran.error().message());
+    if (!anything_ran(*recording)) {
+        return fail("No request could run. The reasons stand above; give the pool more blocks or the model a longer "
+                    "context.");
+    }
+    return exit_done;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/session_controller.h"
+
+#include "gui/environment.h"
+
+#include <QFileInfo>
+#include <QMetaObject>
+#include <QPointer>
+
+#include <spdlog/spdlog.h>
+
+namespace kvloupe {
+
+struct SessionController::Loaded {
+    std::unique_ptr<Session> session;
+    QString sentence;  // why there is none
+};
+
+namespace {
+
+constexpr const char* bundledPrompt =
+    "One sunny day, Mia met Ben and Tom. Mia put the red key in the blue box. Ben went to the park. "
+    "The sun was warm and the wind was soft. Where is the red key?";
+constexpr const char* plainPrompt = "Once upon a time, there was a little girl who";
+
+RequestOptions request(const QString& prompt, const char* fallback, std::uint32_t newTokens) {
+    RequestOptions options;
+    options.id = "a";
+    options.prompt = prompt.isEmpty() ? std::string(fallback) : prompt.toStdString();
+    options.max_new_tokens = newTokens;
+    return options;
+}
+
+}  // namespace
+
+SessionController::SessionController(QObject* parent) : QObject(parent), m_options(session_options()) {
+    std::vector<AttentionWatch> watch;
+    for (std::uint32_t layer = 0; layer < 4; ++layer) watch.push_back({layer, {}});
+    m_options.default_attention = watch;
+    connect(&m_clock, &FrameClock::advanced, &m_cursor, &Cursor::advanced);
+    connect(&m_clock, &FrameClock::phaseChanged, this, &SessionController::phaseChanged);
+}
+
+SessionController::~SessionController() {
+    m_loader.request_stop();
+    if (m_loader.joinable()) m_loader.join();
+}
+
+Phase SessionController::phase() const {
+    return m_session ? m_session->recording()->phase() : Phase::finished;
+}
+
+Scenario SessionController::bundledScenario(const QString& prompt) {
+    Scenario scenario;
+    scenario.title = "bundled family";
+    scenario.model = "bundled";
+    for (const auto& [name, model] : {std::pair("MHA", "bundled:mha"), std::pair("GQA", "bundled:gqa"),
+                                      std::pair("MQA", "bundled:mqa"), std::pair("GQA uncached", "bundled:gqa")}) {
+        LaneOptions lane;
+        lane.name = name;
+        lane.model = model;
+        if (lane.name == "GQA uncached") {
+            lane.kv_cache = false;
+            lane.uncached_limit = uncachedLimit;
+        }
+        scenario.lanes.push_back(lane);
+    }
+    scenario.requests.push_back(request(prompt, bundledPrompt, 128));
+    return scenario;
+}
+
+Scenario SessionController::modelScenario(const QString& path, const QString& prompt) {
+    Scenario scenario;
+    scenario.title = QFileInfo(path).completeBaseName().toStdString();
+    scenario.model = path.toStdString();
+    LaneOptions cached;
+    cached.name = "cached";
+    LaneOptions uncached;
+    uncached.name = "uncached";
+    uncached.kv_cache = false;
+    uncached.uncached_limit = uncachedLimit;
+    scenario.lanes = {cached, uncached};
+    scenario.requests.push_back(request(prompt, plainPrompt, 128));
+    return scenario;
+}
+
+void SessionController::openPath(const QString& path) {
+    const QFileInfo info(path);
+    if (!info.exists()) {
+        Q_EMIT failed(tr("There is no file or folder '%1'. Check the name.").arg(path));
+        return;
+    }
+    if (info.suffix() == QLatin1String("kvt")) {
+        Q_EMIT failed(tr("'%1' is a recording; opening recordings is not built yet. Open a model or a scenario.")
+                        .arg(info.fileName()));
+        return;
+    }
+    const bool modelPart = info.isFile() && (info.fileName() == QLatin1String("config.json") ||
+                                             info.fileName() == QLatin1String("model.safetensors") ||
+                                             info.fileName() == QLatin1String("tokenizer.json"));
+    if (modelPart) {
+        openScenario(modelScenario(info.absolutePath()));
+    } else if (info.isFile() && info.suffix() == QLatin1String("json")) {
+        auto scenario = load_scenario(path.toStdString());
+        if (!scenario) {
+            Q_EMIT failed(QString::fromStdString(scenario.error().message()));
+            return;
+        }
+        for (LaneOptions& lane : scenario->lanes)
+            if (!lane.kv_cache && lane.uncached_limit == 0) lane.uncached_limit = uncachedLimit;
+        openScenario(*scenario);
+    } else {
+        openScenario(modelScenario(info.absoluteFilePath()));
+    }
+}
+
+void SessionController::openBundled() { openScenario(bundledScenario()); }
+
+void SessionController::openScenario(const Scenario& scenario, bool firstStep) {
+    m_loader.request_stop();
+    if (m_loader.joinable()) m_loader.join();
+    const quint64 job = ++m_job;
+    m_loading = true;
+    m_firstStep = firstStep;
+    Q_EMIT loadingChanged();
+    m_loader = std::jthread([this, scenario, job, options = m_options](std::stop_token stop) mutable {
+        options.stop = stop;
+        options.progress = [this, job](double fraction, const std::string& what) {
+            const QString text = QString::fromStdString(what);
+            QMetaObject::invokeMethod(this, [this, job, fraction, text] {
+                if (job == m_job && m_loading) Q_EMIT loadingProgress(fraction, text);
+            });
+        };
+        auto loaded = std::make_shared<Loaded>();
+        auto session = Session::create(scenario, std::move(options));
+        if (session)
+            loaded->session = std::move(*session);
+        else
+            loaded->sentence = QString::fromStdString(session.error().message());
+        QMetaObject::invokeMethod(this, [this, job, loaded] { finishLoading(job, loaded); });
+    });
+}
+
+void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loaded) {
+    if (job != m_job || !m_loading) return;  // cancelled, or another job since
+    m_loading = false;
+    Q_EMIT loadingChanged();
+    if (!loaded->session) {
+        spdlog::warn("{}", loaded->sentence.toStdString());
+        Q_EMIT failed(loaded->sentence);
+        return;
+    }
+    m_cursor.setRecording(nullptr);
+    m_session = std::move(loaded->session);
+    showRecording();
+    Q_EMIT sessionChanged();
+    if (m_firstStep) step();
+}
+
+void SessionController::showRecording() {
+    m_generation = m_session->generation();
+    const auto recording = m_session->recording();
+    m_cursor.setRecording(recording);
+    m_clock.watch(recording);
+    Q_EMIT phaseChanged();
+}
+
+void SessionController::cancelLoading() {
+    if (!m_loading) return;
+    m_loader.request_stop();
+    m_loading = false;
+    ++m_job;
+    Q_EMIT loadingChanged();
+}
+
+void SessionController::close() {
+    cancelLoading();
+    m_cursor.setRecording(nullptr);
+    m_clock.watch(nullptr);
+    m_session.reset();
+    Q_EMIT sessionChanged();
+    Q_EMIT phaseChanged();
+}
+
+void SessionController::step(unsigned count) {
+    if (!m_session) return;
+    m_cursor.setStep(m_cursor.stepCount() - 1);  // follow what comes
+    m_session->step(count);
+    m_clock.wake();
+}
+
+void SessionController::run() {
+    if (!m_session) return;
+    m_cursor.setStep(m_cursor.stepCount() - 1);
+    m_session->run();
+    m_clock.wake();
+}
+
+void SessionController::pause() {
+    if (!m_session) return;
+    m_session->pause();
+    m_clock.wake();
+}
+
+void SessionController::reset() {
+    if (!m_session) return;
+    m_session->reset();
+    m_session->wait();
+    showRecording();
+    Q_EMIT sessionChanged();
+    step();
+}
+
+void SessionController::continueUncached() {
+    if (!m_session) return;
+    m_session->continue_uncached(uncachedLimit);
+    m_clock.wake();
+}
+
+}  // namespace kvloupe

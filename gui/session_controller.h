@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// SessionController: opens models and scenarios on a thread of its own, with progress and cancel, and holds the session,
+// the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was.
+#pragma once
+
+#include "engine/serve/session.h"
+#include "views/cursor.h"
+#include "views/frame_clock.h"
+
+#include <QObject>
+#include <QString>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+namespace kvloupe {
+
+class SessionController : public QObject {
+    Q_OBJECT
+
+public:
+    // An uncached lane pauses at this many tokens and can be continued.
+    static constexpr std::uint32_t uncachedLimit = 128;
+
+    explicit SessionController(QObject* parent = nullptr);
+    ~SessionController() override;
+
+    Cursor* cursor() { return &m_cursor; }
+    FrameClock* clock() { return &m_clock; }
+    Session* session() const { return m_session.get(); }
+    bool hasSession() const { return m_session != nullptr; }
+    bool isLoading() const { return m_loading; }
+    Phase phase() const;
+
+    // A model file or folder, or a scenario (.json). Recordings are refused by name.
+    void openPath(const QString& path);
+    // The lanes MHA, GQA, MQA and GQA uncached over one prompt.
+    void openBundled();
+    // `firstStep`: step once when it is there, so that the views have something to show.
+    void openScenario(const Scenario& scenario, bool firstStep = true);
+    void close();
+    void cancelLoading();
+
+    static Scenario bundledScenario(const QString& prompt = {});
+    static Scenario modelScenario(const QString& path, const QString& prompt = {});
+
+    // Commands of the toolbar.
+    void step(unsigned count = 1);
+    void run();
+    void pause();
+    void reset();
+    void continueUncached();
+
+Q_SIGNALS:
+    void loadingChanged();
+    void loadingProgress(double fraction, const QString& what);
+    void sessionChanged();               // another session, or none
+    void failed(const QString& sentence);
+    void phaseChanged();
+
+private:
+    struct Loaded;
+    void finishLoading(quint64 job, std::shared_ptr<Loaded> loaded);
+    void showRecording();
+
+    Cursor m_cursor;
+    FrameClock m_clock;
+    SessionOptions m_options;
+    std::unique_ptr<Session> m_session;
+    std::jthread m_loader;
+    quint64 m_job = 0;
+    quint64 m_generation = 0;
+    bool m_loading = false;
+    bool m_firstStep = false;
+};
+
+}  // namespace kvloupe
