@@ -187,7 +187,7 @@ bool read_header(Reader& reader, GgufFile& file, std::uint64_t& tensors, std::ui
     std::array<char, 4> magic{};
     if (!reader.read(magic, "the GGUF header")) return false;
     if (std::string_view(magic.data(), 4) != "GGUF")
-        return reader.fail("is not a GGUF file: it begins with " + quoted({magic.data(), 4}) + " instead of 'GGUF'",
+        return reader.fail("is not a GGUF file: it begins with " + in_quotes({magic.data(), 4}) + " instead of 'GGUF'",
                            "Give a GGUF file or a Hugging Face folder.");
     if (!reader.read(file.version, "the GGUF version")) return false;
     if (file.version != 0 && (file.version & 0xFFFFu) == 0)
@@ -213,7 +213,7 @@ bool read_metadata(Reader& reader, std::uint64_t count, GgufFile& file) {
         if (key.empty() || key.size() > max_key_bytes)
             return reader.fail("metadata key " + grouped(i + 1) + " is " + grouped(key.size()) +
                                " bytes long; a key has 1 to 65,535");
-        const std::string what = "key " + quoted(key);
+        const std::string what = "key " + in_quotes(key);
         std::uint32_t type = 0;
         GgufValue value;
         if (!reader.read(type, "the type of " + what) || !read_value(reader, type, what, value)) return false;
@@ -239,7 +239,7 @@ bool read_tensor(Reader& reader, const std::string& ordinal, GgufTensor& tensor)
     if (name.empty() || name.size() > max_tensor_name_bytes)
         return reader.fail("the name of " + ordinal + " is " + grouped(name.size()) + " bytes long; a name has 1 to 64");
     tensor.name = name;
-    const std::string what = "tensor " + quoted(name);
+    const std::string what = "tensor " + in_quotes(name);
     std::uint32_t dims = 0;
     if (!reader.read(dims, "the number of dimensions of " + what)) return false;
     if (dims < 1 || dims > max_dims)
@@ -271,7 +271,7 @@ bool place_tensors(Reader& reader, GgufFile& file) {
     const std::uint64_t size = file.bytes.size();
     file.data_offset = (reader.position() + file.alignment - 1) / file.alignment * file.alignment;
     for (GgufTensor& tensor : file.tensors) {
-        const std::string what = "tensor " + quoted(tensor.name);
+        const std::string what = "tensor " + in_quotes(tensor.name);
         if (tensor.offset % file.alignment != 0)
             return reader.fail(what + " has offset " + grouped(tensor.offset) + ", which is no multiple of the alignment " +
                                grouped(file.alignment));
@@ -289,7 +289,7 @@ bool place_tensors(Reader& reader, GgufFile& file) {
               [](const GgufTensor* a, const GgufTensor* b) { return a->offset < b->offset; });
     for (std::size_t i = 1; i < by_offset.size(); ++i)
         if (by_offset[i - 1]->offset + by_offset[i - 1]->bytes > by_offset[i]->offset)
-            return reader.fail("tensors " + quoted(by_offset[i - 1]->name) + " and " + quoted(by_offset[i]->name) +
+            return reader.fail("tensors " + in_quotes(by_offset[i - 1]->name) + " and " + in_quotes(by_offset[i]->name) +
                                " overlap at byte " + grouped(by_offset[i]->offset));
     return true;
 }
@@ -307,7 +307,7 @@ bool parse(Reader& reader, GgufFile& file) {
         GgufTensor tensor;
         if (!read_tensor(reader, "tensor " + grouped(i + 1) + " of " + grouped(tensors), tensor)) return false;
         if (!names.insert(tensor.name).second)
-            return reader.fail("tensor " + quoted(tensor.name) + " appears twice",
+            return reader.fail("tensor " + in_quotes(tensor.name) + " appears twice",
                                "The file is damaged or was made to mislead; use another.");
         file.tensors.push_back(std::move(tensor));
     }

@@ -51,7 +51,7 @@ std::string describe(const GgufValue& value) {
     if (const auto* number = std::get_if<std::int64_t>(&value)) return "the integer " + std::to_string(*number);
     if (const auto* number = std::get_if<double>(&value)) return "the number " + std::to_string(*number);
     if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "the bool true" : "the bool false";
-    if (const auto* text = std::get_if<std::string>(&value)) return "the string " + quoted(*text);
+    if (const auto* text = std::get_if<std::string>(&value)) return "the string " + in_quotes(*text);
     const auto& array = std::get<GgufArray>(value);
     return "an array of " + grouped(array.size()) + (array.element_type == 8 ? " strings" : " elements");
 }

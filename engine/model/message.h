@@ -11,8 +11,8 @@
 
 namespace kvloupe {
 
-// 'name' in quotes, at most `limit` bytes of it; bytes that are not printable ASCII become \xNN.
-inline std::string quoted(std::string_view name, std::size_t limit = 64) {
+// 'name' in quotes (std::quoted would escape, not clean), at most `limit` bytes of it; bytes that are not printable ASCII become \xNN.
+inline std::string in_quotes(std::string_view name, std::size_t limit = 64) {
     static constexpr char hex[] = "0123456789ABCDEF";
     std::string out = "'";
     for (const char c : name.substr(0, std::min(limit, name.size()))) {
