@@ -136,9 +136,33 @@ bool View::event(QEvent* event) {
             QToolTip::showText(help->globalPos(), tip, this);
         return true;
     }
+    if (event->type() == QEvent::ShortcutOverride && navigates() && m_keyboardDriven) {
+        const int key = static_cast<QKeyEvent*>(event)->key();
+        if (key == Qt::Key_Left || key == Qt::Key_Right || key == Qt::Key_Up || key == Qt::Key_Down) {
+            event->accept();
+            return true;
+        }
+    }
     const bool result = QWidget::event(event);
     if (event->type() == QEvent::Resize) placeChildren();
     return result;
+}
+
+void View::focusInEvent(QFocusEvent* event) {
+    m_keyboardDriven = event->reason() != Qt::MouseFocusReason;
+    QWidget::focusInEvent(event);
+    update();
+}
+
+void View::focusOutEvent(QFocusEvent* event) {
+    m_keyboardDriven = false;
+    QWidget::focusOutEvent(event);
+    update();
+}
+
+void View::leaveEvent(QEvent* event) {
+    m_cursor->setHover({});
+    QWidget::leaveEvent(event);
 }
 
 void View::keyPressEvent(QKeyEvent* event) {
@@ -155,6 +179,11 @@ void View::paintEvent(QPaintEvent*) {
     painter.fillRect(rect(), palette_().panel);
     if (!isEmptyShown()) {
         if (!m_embedded) paintContent(painter, QRectF(rect()));
+        if (hasFocus() && m_keyboardDriven) {
+            painter.setPen(QPen(palette_().accent, 1));
+            painter.setBrush(Qt::NoBrush);
+            painter.drawRect(QRectF(rect()).adjusted(0.5, 0.5, -0.5, -0.5));
+        }
         return;
     }
     painter.setFont(textFont());

@@ -73,7 +73,15 @@ protected:
     QFont textFont(double pixels = 12, int weight = QFont::Normal) const;
     QFont monoFont(double pixels = 11, int weight = QFont::Normal) const;
 
+    // True where arrow keys move a selection inside the view. They do so when the focus came by the keyboard; after a
+    // click the arrows ← and → stay the window's step commands (see keyboardDriven()).
+    virtual bool navigates() const { return false; }
+    bool keyboardDriven() const { return m_keyboardDriven; }
+
     bool event(QEvent* event) override;
+    void focusInEvent(QFocusEvent* event) override;
+    void focusOutEvent(QFocusEvent* event) override;
+    void leaveEvent(QEvent* event) override;        // the hover ends
     void keyPressEvent(QKeyEvent* event) override;  // Esc clears the lock, F fits; all else goes on to the window
     void paintEvent(QPaintEvent* event) override;
     void showEvent(QShowEvent* event) override;
@@ -93,6 +101,7 @@ private:
     QWidget* m_embedded = nullptr;
     QPushButton* m_button = nullptr;
     bool m_dirty = true;
+    bool m_keyboardDriven = false;
 };
 
 }  // namespace kvloupe

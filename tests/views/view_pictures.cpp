@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Renders every view to PNG so that a person can look at it: light, dark, small, and at 125 %.
+// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg]
+#include "tests/support/demo_recording.h"
+#include "views/view.h"
+#include "views/view_factory.h"
+
+#include <QApplication>
+#include <QDir>
+#include <QStyleFactory>
+#include <QTextStream>
+
+namespace {
+
+using namespace kvloupe;
+
+struct Look {
+    const char* name;
+    bool dark;
+    double scale;
+    double size;  // of the view, relative to its place in a 1600 x 1000 window
+};
+
+constexpr Look looks[] = {
+    {"light", false, 1, 1}, {"dark", true, 1, 1}, {"small", false, 1, 0.55}, {"125", false, 1.25, 1}};
+
+QSize placeOf(const QString& id) {
+    if (id == QLatin1String("lanes")) return {250, 170};
+    if (id == QLatin1String("requests")) return {250, 370};
+    if (id == QLatin1String("inspector")) return {250, 380};
+    if (id == QLatin1String("tokens")) return {885, 230};
+    if (id == QLatin1String("pool")) return {885, 430};
+    if (id == QLatin1String("attention")) return {445, 470};
+    if (id == QLatin1String("next-token")) return {445, 190};
+    if (id == QLatin1String("timeline")) return {1340, 110};
+    if (id == QLatin1String("events")) return {1340, 170};
+    return {700, 380};
+}
+
+QPalette paletteOf(const Palette& colours) {
+    QPalette palette;
+    palette.setColor(QPalette::Window, colours.window);
+    palette.setColor(QPalette::WindowText, colours.ink1);
+    palette.setColor(QPalette::Base, colours.panel);
+    palette.setColor(QPalette::Text, colours.ink1);
+    palette.setColor(QPalette::Button, colours.head);
+    palette.setColor(QPalette::ButtonText, colours.ink1);
+    palette.setColor(QPalette::Highlight, colours.selectedRow);
+    palette.setColor(QPalette::HighlightedText, colours.ink1);
+    return palette;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    QApplication app(argc, argv);
+    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QStringList arguments = QApplication::arguments().mid(1);
+    const bool svg = arguments.removeAll(QStringLiteral("--svg")) > 0;
+    const int step = arguments.size() > 1 && arguments.last().startsWith(QLatin1Char('@'))
+                         ? arguments.takeLast().mid(1).toInt() : 60;
+    if (arguments.isEmpty()) {
+        QTextStream(stderr) << "kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [@STEP]\n";
+        return 2;
+    }
+    const QDir folder(arguments.takeFirst());
+    folder.mkpath(QStringLiteral("."));
+    const auto recording = demo_recording();
+    for (const Look& look : looks) {
+        QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
+        QFont font = QApplication::font();
+        font.setFamily(QStringLiteral("Inter"));
+        font.setPixelSize(qRound(12 * look.scale));
+        QApplication::setFont(font);
+        Cursor cursor;
+        cursor.setFontScale(look.scale);
+        cursor.setRecording(recording);
+        cursor.setLane(LaneId(1));
+        cursor.setStep(step);
+        cursor.setHead(2, 5);
+        for (const ViewDescription& description : viewDescriptions()) {
+            if (!arguments.isEmpty() && !arguments.contains(description.id)) continue;
+            const auto view = createView(description.id, &cursor);
+            view->resize(placeOf(description.id) * look.scale * look.size);
+            view->show();
+            Pick pick;
+            pick.lane = LaneId(1);
+            pick.sequence = SequenceId(0);
+            pick.position = 37;
+            if (cursor.state() && !cursor.state()->sequences()[0].table.empty())
+                pick.block = cursor.state()->sequences()[0].table[2];
+            cursor.lock(pick);
+            QApplication::processEvents();
+            const QString name = folder.filePath(description.id + QLatin1Char('-') + QLatin1String(look.name));
+            // As on the screen, children included; the export beside it.
+            view->grab().save(name + QStringLiteral(".png"));
+            if (svg) view->exportTo(name + QStringLiteral(".svg"));
+            view->exportTo(name + QStringLiteral("-export.png"));
+            cursor.clear();
+        }
+    }
+    return 0;
+}
