@@ -152,7 +152,7 @@ private Q_SLOTS:
         QTest::newRow("one usable block") << 2 << 4;
         QTest::newRow("small") << 9 << 3;
         QTest::newRow("block size 1") << 40 << 1;
-        QTest::newRow("larger") << 65 << 16;
+        QTest::newRow("larger") << 25 << 16;
     }
     void randomWorkEqualsTheNaiveModel() {
         QFETCH(int, blocks);

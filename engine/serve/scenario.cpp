@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/serve/scenario.h"
+
+#include "engine/model/json_document.h"
+#include "engine/serve/scenario_parts.h"
+
+#include <fstream>
+#include <set>
+
+namespace kvloupe {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint64_t max_file_bytes = 256ull << 20;
+constexpr std::size_t max_lanes = 64;
+constexpr std::size_t max_requests = 100000;
+constexpr std::size_t max_entries = 100000;  // actions, breakpoints
+
+std::string file_title(const std::string& file_name) {
+    std::string title = file_name.substr(file_name.find_last_of("/\\") + 1);
+    const std::size_t dot = title.find_last_of('.');
+    return dot == std::string::npos || dot == 0 ? title : title.substr(0, dot);
+}
+
+// The entries of a list as "name[i]".
+template <class Entry, class Read>
+void read_list(KeyReader& top, const char* name, std::size_t most, std::vector<Entry>& target, Read read) {
+    const json* list = top.value(name);
+    if (!list) return;
+    if (!list->is_array()) return top.fail(name, "is " + describe(*list) + ", not a list");
+    if (list->size() > most)
+        return top.fail(name, "holds " + std::to_string(list->size()) + " entries",
+                        "At most " + std::to_string(most) + " are allowed.");
+    for (std::size_t i = 0; i < list->size() && !top.failed(); ++i)
+        target.push_back(read((*list)[i], std::string(name) + "[" + std::to_string(i) + "]"));
+}
+
+std::set<std::string> request_ids(const Scenario& scenario) {
+    std::set<std::string> ids;
+    for (const RequestOptions& request : scenario.requests) ids.insert(request.id);
+    return ids;
+}
+
+// Requests without an id are called a, b, … and r26, r27, …, skipping what is taken.
+void name_requests(Scenario& scenario, ReadFailure& failure) {
+    std::set<std::string> taken;
+    for (std::size_t i = 0; i < scenario.requests.size(); ++i) {
+        const std::string& id = scenario.requests[i].id;
+        if (!id.empty() && !taken.insert(id).second)
+            return failure.set("requests[" + std::to_string(i) + "].id", "'" + id + "' is used twice",
+                               "Give every request an id of its own.");
+    }
+    std::size_t next = 0;
+    for (RequestOptions& request : scenario.requests) {
+        while (request.id.empty()) {
+            const std::string id = next < 26 ? std::string(1, static_cast<char>('a' + next)) : "r" + std::to_string(next);
+            ++next;
+            if (taken.insert(id).second) request.id = id;
+        }
+    }
+}
+
+void check_lanes(Scenario& scenario, ReadFailure& failure) {
+    if (scenario.lanes.empty()) scenario.lanes.emplace_back();
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < scenario.lanes.size(); ++i)
+        if (!names.insert(scenario.lanes[i].name).second)
+            return failure.set("lanes[" + std::to_string(i) + "].name", "'" + scenario.lanes[i].name + "' is used twice",
+                               "Give every lane a name of its own.");
+}
+
+// Requests and lanes that actions and breakpoints speak of.
+void check_references(const Scenario& scenario, ReadFailure& failure) {
+    const std::set<std::string> ids = request_ids(scenario);
+    const std::vector<std::string> known(ids.begin(), ids.end());
+    const auto missing = [&](const std::string& where, const std::string& id) {
+        if (ids.count(id)) return false;
+        const std::string near = nearest_word(id, known);
+        failure.set(where, "there is no request '" + id + "'", near.empty() ? "" : "Did you mean '" + near + "'?");
+        return true;
+    };
+    for (std::size_t i = 0; i < scenario.actions.size(); ++i)
+        if (missing("actions[" + std::to_string(i) + "].request", scenario.actions[i].request)) return;
+    for (std::size_t i = 0; i < scenario.breakpoints.size(); ++i) {
+        const Breakpoint& breakpoint = scenario.breakpoints[i];
+        const std::string where = "breakpoints[" + std::to_string(i) + "]";
+        if (breakpoint.request && missing(where + ".request", *breakpoint.request)) return;
+        if (!breakpoint.lane) continue;
+        bool found = false;
+        for (const LaneOptions& lane : scenario.lanes) found = found || lane.name == *breakpoint.lane;
+        if (!found) return failure.set(where + ".lane", "there is no lane '" + *breakpoint.lane + "'", "");
+    }
+}
+
+void read_scenario(const json& document, Scenario& scenario, ReadFailure& failure) {
+    KeyReader top(document, "", failure);
+    std::uint32_t version = 0;
+    if (!top.failed() && !top.value("version"))
+        failure.set("", "the key 'version' is missing", "Add \"version\": 1.");
+    if (const json* given = top.value("version"); given && *given != 1)
+        top.fail("version", given->is_number() ? given->dump() + " is not known" : "is " + describe(*given),
+                 "This version of KVLoupe reads scenarios of version 1.");
+    top.whole("version", 1, 1, version);
+    top.text("model", scenario.model);
+    if (scenario.model == "none")
+        top.fail("model", "'none' (a lane without arithmetic) is not built in this version of KVLoupe",
+                 "Name a model: bundled, bundled:NAME or a path.");
+    else if (scenario.model.empty())
+        top.fail("model", "is empty", "Name a model: bundled, bundled:NAME or a path.");
+    read_device(top, scenario.device);
+    top.whole("seed", 0, UINT64_MAX, scenario.seed);
+    read_list(top, "lanes", max_lanes, scenario.lanes,
+              [&](const json& value, const std::string& where) { return read_lane(value, where, failure); });
+    if (!top.failed() && !top.value("requests"))
+        failure.set("", "the key 'requests' is missing", "Add \"requests\": [{ \"prompt\": \"…\" }].");
+    read_list(top, "requests", max_requests, scenario.requests,
+              [&](const json& value, const std::string& where) { return read_request(value, where, failure); });
+    read_list(top, "actions", max_entries, scenario.actions,
+              [&](const json& value, const std::string& where) { return read_action(value, where, failure); });
+    read_list(top, "breakpoints", max_entries, scenario.breakpoints,
+              [&](const json& value, const std::string& where) { return read_breakpoint(value, where, failure); });
+    if (const json* record = top.value("record")) scenario.record = read_record(*record, "record", failure);
+    top.finish();
+}
+
+}  // namespace
+
+Result<Scenario> parse_scenario(std::span<const std::byte> bytes, const std::string& file_name) {
+    try {
+        if (bytes.size() > max_file_bytes)
+            return Error{file_name + ": the scenario takes " + std::to_string(bytes.size()) + " bytes",
+                         "A scenario may take at most " + std::to_string(max_file_bytes) + " bytes."};
+        auto document = parse_json(bytes, file_name);
+        if (!document) return Error{document.error().sentence, "Correct the scenario at that place."};
+        Scenario scenario;
+        scenario.title = file_title(file_name);
+        ReadFailure failure{file_name, {}};
+        read_scenario(*document, scenario, failure);
+        if (!failure.error) name_requests(scenario, failure);
+        if (!failure.error) check_lanes(scenario, failure);
+        if (!failure.error) check_references(scenario, failure);
+        if (failure.error) return *failure.error;
+        return scenario;
+    } catch (const std::exception& problem) {
+        return Error{file_name + ": cannot be read as a scenario (" + problem.what() + ")", ""};
+    }
+}
+
+Result<Scenario> load_scenario(const std::string& path) {
+    try {
+        std::ifstream file(path, std::ios::binary | std::ios::ate);
+        const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
+        if (size < 0)
+            return Error{path + ": the scenario cannot be opened", "Check that the file exists and may be read."};
+        if (static_cast<std::uint64_t>(size) > max_file_bytes)
+            return Error{path + ": the scenario takes " + std::to_string(size) + " bytes",
+                         "A scenario may take at most " + std::to_string(max_file_bytes) + " bytes."};
+        std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+        file.seekg(0);
+        file.read(reinterpret_cast<char*>(bytes.data()), size);
+        if (!file) return Error{path + ": the scenario cannot be read to its end", "Check the disk, or copy the file again."};
+        return parse_scenario(bytes, path);
+    } catch (const std::exception& problem) {
+        return Error{path + ": the scenario cannot be read (" + problem.what() + ")", ""};
+    }
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The parts of a scenario, each read from its JSON object (contract, section 2). `where` is its place, for messages;
+// the first error goes into `failure`.
+#pragma once
+
+#include "engine/serve/key_reader.h"
+#include "engine/serve/scenario.h"
+
+#include <string>
+
+namespace kvloupe {
+
+LaneOptions read_lane(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+RequestOptions read_request(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+ScenarioAction read_action(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+Breakpoint read_breakpoint(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+RecordOptions read_record(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+
+// The key "device": auto, cpu or cuda:N.
+void read_device(KeyReader& reader, std::string& target);
+
+}  // namespace kvloupe

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/model/json_document.h"
+#include "engine/serve/scenario_parts.h"
+
+#include <set>
+
+namespace kvloupe {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr std::uint32_t max_tokens = 10'000'000;
+constexpr std::uint32_t max_step = 1'000'000;  // idle steps are recorded too
+
+std::vector<AttentionWatch> read_watches(KeyReader& reader, ReadFailure& failure) {
+    std::vector<AttentionWatch> watches;
+    const json* list = reader.value("attention");
+    if (!list->is_array()) {
+        reader.fail("attention", "is " + describe(*list) + ", not a list");
+        return watches;
+    }
+    std::set<std::uint32_t> layers;
+    for (std::size_t i = 0; i < list->size() && !reader.failed(); ++i) {
+        AttentionWatch watch;
+        KeyReader entry((*list)[i], reader.path("attention[" + std::to_string(i) + "]"), failure);
+        if (!entry.failed() && !entry.value("layer")) entry.fail("layer", "is missing", "Give a layer, counted from 0.");
+        entry.whole("layer", 0, 65534, watch.layer);
+        entry.whole_list("heads", 65535, watch.heads);
+        entry.finish();
+        if (!entry.failed() && !layers.insert(watch.layer).second)
+            entry.fail("layer", std::to_string(watch.layer) + " stands twice", "List its heads in one entry.");
+        watches.push_back(std::move(watch));
+    }
+    return watches;
+}
+
+}  // namespace
+
+RequestOptions read_request(const json& value, const std::string& where, ReadFailure& failure) {
+    RequestOptions request;
+    KeyReader reader(value, where, failure);
+    if (reader.value("id")) {
+        reader.text("id", request.id);
+        if (!reader.failed() && request.id.empty()) reader.fail("id", "is empty", "Give the request an id, or leave it out.");
+        if (request.id.size() > 200) reader.fail("id", "is longer than 200 bytes", "Give the request a short id.");
+    }
+    reader.text("prompt", request.prompt);
+    reader.tokens("prompt_tokens", request.prompt_tokens);
+    if (!reader.failed() && request.prompt.has_value() == request.prompt_tokens.has_value())
+        failure.set(where, request.prompt ? "has both 'prompt' and 'prompt_tokens'" : "has no prompt",
+                    "Give exactly one of 'prompt' and 'prompt_tokens'.");
+    reader.whole("max_new_tokens", 1, max_tokens, request.max_new_tokens);
+    reader.tokens("output_tokens", request.output_tokens);
+    if (request.output_tokens && request.output_tokens->empty())
+        reader.fail("output_tokens", "is empty", "Give at least one token, or leave the key out to sample.");
+    reader.whole("arrival_step", 0, max_step, request.arrival_step);
+    reader.number("temperature", 0, 1000, request.temperature);
+    reader.whole("top_k", 0, max_tokens, request.top_k);
+    reader.number("top_p", 0, 1, request.top_p);
+    if (request.top_p <= 0) reader.fail("top_p", "0 leaves no token to choose", "Give a share above 0 and at most 1.");
+    reader.not_built("priority", "0");
+    reader.not_built("salt");
+    reader.not_built("adapter");
+    reader.not_built("n", "1");
+    reader.not_built("beam_width", "1");
+    reader.finish();
+    return request;
+}
+
+ScenarioAction read_action(const json& value, const std::string& where, ReadFailure& failure) {
+    ScenarioAction action;
+    KeyReader reader(value, where, failure);
+    for (const char* key : {"at_step", "do"})
+        if (!reader.failed() && !reader.value(key)) reader.fail(key, "is missing", "An action has at_step, do and request.");
+    reader.whole("at_step", 0, max_step, action.at_step);
+    reader.text("do", action.what);
+    static const std::set<std::string> later = {"fork", "preempt", "evict", "reset_prefix_cache"};
+    if (later.count(action.what))
+        reader.fail("do", "'" + action.what + "' is not built in this version of KVLoupe", "This version can cancel.");
+    else if (action.what != "cancel") reader.fail("do", "there is no action '" + action.what + "'", "This version can cancel.");
+    if (!reader.failed() && !reader.value("request"))
+        reader.fail("request", "is missing", "Name the request to cancel by its id.");
+    reader.text("request", action.request);
+    for (const char* key : {"block", "as", "position", "prompt", "prompt_tokens", "output_tokens", "max_new_tokens"})
+        if (reader.value(key)) reader.fail(key, "means nothing for a cancel", "Remove it.");
+    reader.finish();
+    return action;
+}
+
+Breakpoint read_breakpoint(const json& value, const std::string& where, ReadFailure& failure) {
+    Breakpoint breakpoint;
+    KeyReader reader(value, where, failure);
+    std::optional<std::string> on;
+    reader.text("on", on);
+    if (on) {
+        breakpoint.on = event_kind_from_name(*on);
+        if (!breakpoint.on) {
+            std::vector<std::string> names;
+            for (int i = 0; i < event_kind_count; ++i) names.emplace_back(name_of(static_cast<EventKind>(i)));
+            const std::string near = nearest_word(*on, names);
+            reader.fail("on", "there is no event kind '" + *on + "'", near.empty() ? "" : "Did you mean '" + near + "'?");
+        }
+    }
+    reader.text("request", breakpoint.request);
+    reader.whole("block", 0, UINT32_MAX - 1, breakpoint.block);
+    std::optional<std::uint32_t> token;
+    reader.whole("token", 0, 0x7FFFFFFF, token);
+    if (token) breakpoint.token = static_cast<TokenId>(*token);
+    reader.whole("step", 0, UINT32_MAX - 1, breakpoint.step);
+    reader.whole("used_blocks", 0, UINT32_MAX - 1, breakpoint.used_blocks);
+    reader.text("lane", breakpoint.lane);
+    reader.finish();
+    const bool any = breakpoint.on || breakpoint.request || breakpoint.block || breakpoint.token || breakpoint.step ||
+                     breakpoint.used_blocks;
+    if (!reader.failed() && !any)
+        failure.set(where, "names nothing to stop at", "Give on, request, block, token, step or used_blocks.");
+    return breakpoint;
+}
+
+RecordOptions read_record(const json& value, const std::string& where, ReadFailure& failure) {
+    RecordOptions record;
+    KeyReader reader(value, where, failure);
+    if (reader.value("attention")) record.attention = read_watches(reader, failure);
+    reader.boolean("blocks", record.blocks);
+    reader.whole("stages_every", 1, max_step, record.stages_every);
+    reader.whole("memory_mib", 1, 1'048'576, record.memory_mib);
+    reader.finish();
+    return record;
+}
+
+}  // namespace kvloupe
