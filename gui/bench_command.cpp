@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/arguments.h"
+#include "gui/bench_figures.h"
+#include "gui/commands.h"
+#include "gui/environment.h"
+#include "gui/length_sweep.h"
+
+#include "engine/model/generate_model.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <iostream>
+
+namespace kvloupe {
+
+namespace {
+
+using nlohmann::json;
+
+// Llama-shaped, f16, 535 MB: far beyond every cache, so that decoding it shows the memory's bandwidth.
+constexpr const char* generated_name = "generated f16 Llama";
+
+Result<std::shared_ptr<const Model>> generated_model() {
+    GenerateOptions options;
+    options.shape.layers = 8;
+    options.shape.hidden = 2048;
+    options.shape.query_heads = 32;
+    options.shape.kv_heads = 8;
+    options.shape.head_dim = 64;
+    options.shape.intermediate = 3584;
+    options.shape.vocabulary = 16384;
+    options.shape.context_length = 4096;
+    options.shape.tied_embeddings = true;
+    options.matrices = DType::f16;
+    auto model = generate_model(options);
+    return model;
+}
+
+json to_json(const BenchFigures& figures) {
+    return {{"model", figures.model},
+            {"device", figures.device},
+            {"weight_bytes", figures.weight_bytes},
+            {"read_bandwidth_bytes_per_s", figures.read_bandwidth},
+            {"decode", {{"tokens_per_s", 1e9 / figures.decode_ns},
+                        {"us_per_token", figures.decode_ns / 1e3},
+                        {"bytes_per_token", figures.decode_bytes},
+                        {"bytes_per_s", figures.decode_rate()},
+                        {"share_of_read_bandwidth", figures.bandwidth_share()},
+                        {"context_tokens", figures.context_tokens},
+                        {"attention_us", figures.attention_ns / 1e3},
+                        {"attention_bytes", figures.attention_bytes}}},
+            {"prefill", {{"tokens", figures.prompt_tokens},
+                         {"tokens_per_s", figures.prompt_tokens * 1e9 / figures.prefill_ns},
+                         {"flop_per_s", figures.prefill_flops * 1e9 / figures.prefill_ns}}},
+            {"memory", {{"resident_bytes", figures.resident_bytes},
+                        {"file_bytes", figures.file_bytes},
+                        {"pool_bytes", figures.pool_bytes},
+                        {"recording_bytes", figures.recording_bytes}}}};
+}
+
+void print(const BenchFigures& f) {
+    const double mib = 1024.0 * 1024.0;
+    std::printf("%s (%.1f MiB of weights)\n  %s\n", f.model.c_str(), static_cast<double>(f.weight_bytes) / mib,
+                f.device.c_str());
+    std::printf("  read bandwidth      %8.2f GB/s   measured in this run\n", f.read_bandwidth / 1e9);
+    std::printf("  decode              %8.1f tokens/s, %.0f us per token at context %u (median)\n", 1e9 / f.decode_ns,
+                f.decode_ns / 1e3, f.context_tokens);
+    std::printf("  moved               %8.2f GB/s = %.1f %% of the read bandwidth (%.1f MiB per token, from shapes)\n",
+                f.decode_rate() / 1e9, 100 * f.bandwidth_share(), f.decode_bytes / mib);
+    std::printf("  prefill             %8.1f tokens/s over %u tokens, %.1f GFLOP/s\n",
+                f.prompt_tokens * 1e9 / f.prefill_ns, f.prompt_tokens, f.prefill_flops / f.prefill_ns);
+    const double beyond = static_cast<double>(f.resident_bytes) - static_cast<double>(f.file_bytes) -
+                          static_cast<double>(f.pool_bytes);
+    std::printf("  resident            %8.1f MiB = file %.1f + KV pool %.1f + %.1f MiB (recording %.1f)\n",
+                static_cast<double>(f.resident_bytes) / mib, static_cast<double>(f.file_bytes) / mib,
+                static_cast<double>(f.pool_bytes) / mib, beyond / mib, static_cast<double>(f.recording_bytes) / mib);
+}
+
+int sweep(const std::string& model, const Arguments& arguments, unsigned threads) {
+    const auto most = arguments.number("--to", 500, 1, 100000);
+    const auto least = arguments.number("--from", 10, 1, 100000);
+    if (!most) return fail(most.error().message(), exit_usage);
+    if (!least) return fail(least.error().message(), exit_usage);
+    if (*least > *most) return fail("--from is larger than --to", exit_usage);
+    SweepOptions options;
+    options.model = model;
+    options.lengths = sweepLengths(static_cast<int>(*least), static_cast<int>(*most), 11);
+    options.threads = static_cast<int>(threads);
+    auto result = runLengthSweep(options, {}, [](double, const std::string&) {});
+    if (!result) return fail(result.error().message());
+    if (arguments.has("--json")) {
+        json rows = json::array();
+        for (std::size_t i = 0; i < result->lengths.size(); ++i)
+            rows.push_back({{"new_tokens", result->lengths[i]},
+                            {"cached_ms", result->cached_ms[i]},
+                            {"uncached_ms", result->uncached_ms[i]},
+                            {"speed_up", result->uncached_ms[i] / result->cached_ms[i]}});
+        std::cout << json{{"model", model}, {"repeats", result->repeats}, {"lengths", rows}}.dump(2) << '\n';
+        return exit_done;
+    }
+    std::printf("%s: time to N new tokens, median of %d runs (measured)\n%10s %14s %14s %10s\n", model.c_str(),
+                static_cast<int>(result->repeats), "N", "cached, ms", "uncached, ms", "speed-up");
+    for (std::size_t i = 0; i < result->lengths.size(); ++i)
+        std::printf("%10d %14.2f %14.2f %9.1fx\n", static_cast<int>(result->lengths[i]), result->cached_ms[i],
+                    result->uncached_ms[i], result->uncached_ms[i] / result->cached_ms[i]);
+    return exit_done;
+}
+
+}  // namespace
+
+int bench_command(const std::vector<std::string>& words) {
+    auto arguments = Arguments::parse(
+        words, {{"--sweep", "--json"},
+                {"--threads", "--from", "--to", "--prompt", "--new"},
+                0,
+                1,
+                "kvloupe bench [MODEL] [--sweep [--from N] [--to N]] [--threads N] [--prompt N] [--new N] [--json]"});
+    if (!arguments) return fail(arguments.error().message(), exit_usage);
+    const auto threads = arguments->number("--threads", 0, 1, 1024);
+    const auto prompt = arguments->number("--prompt", 64, 1, 1000000);
+    const auto output = arguments->number("--new", 64, 2, 1000000);
+    for (const auto* number : {&threads, &prompt, &output})
+        if (!*number) return fail(number->error().message(), exit_usage);
+    const bool named = !arguments->words().empty();
+    if (arguments->has("--sweep")) return sweep(named ? arguments->words()[0] : "bundled", *arguments, *threads);
+
+    BenchOptions options;
+    options.threads = *threads;
+    options.prompt_tokens = *prompt;
+    options.new_tokens = *output;
+    json document = json::array();
+    const std::vector<std::string> names =
+        named ? arguments->words() : std::vector<std::string>{generated_name, "bundled"};
+    for (const std::string& name : names) {
+        ModelSource source = session_options().find_model;
+        if (name == generated_name) {
+            // Made once; the session and the measurement share it.
+            auto model = generated_model();
+            if (!model) return fail(model.error().message());
+            source = [model = *model](const std::string&) -> Result<std::shared_ptr<const Model>> { return model; };
+        }
+        auto figures = measure_model(name, source, options);
+        if (!figures) return fail(figures.error().message());
+        if (arguments->has("--json"))
+            document.push_back(to_json(*figures));
+        else
+            print(*figures);
+    }
+    if (arguments->has("--json")) std::cout << document.dump(2) << '\n';
+    return exit_done;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The program as scripts see it: exit status, stdout, stderr and the files it leaves.
+#include <QDir>
+#include <QFile>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QProcess>
+#include <QTemporaryDir>
+#include <QTest>
+
+namespace {
+
+struct Outcome {
+    int status = -1;
+    QByteArray out;
+    QByteArray err;
+};
+
+Outcome kvloupe(const QStringList& words, const QString& home) {
+    QProcess process;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
+        environment.remove(QString::fromLatin1(name));
+    environment.insert(QStringLiteral("HOME"), home);
+    environment.remove(QStringLiteral("XDG_STATE_HOME"));
+    process.setProcessEnvironment(environment);
+    process.start(QStringLiteral(KVLOUPE_PROGRAM), words);
+    Outcome outcome;
+    if (!process.waitForFinished(300000)) return outcome;
+    outcome.status = process.exitStatus() == QProcess::NormalExit ? process.exitCode() : -2;
+    outcome.out = process.readAllStandardOutput();
+    outcome.err = process.readAllStandardError();
+    return outcome;
+}
+
+const QString resources = QStringLiteral(KVLOUPE_SOURCE_DIR "/resources");
+
+}  // namespace
+
+class TestCommands : public QObject {
+    Q_OBJECT
+
+private slots:
+    void initTestCase() { QVERIFY(m_folder.isValid()); }
+
+    void wrongUsageIsTwoWithASentence_data() {
+        QTest::addColumn<QStringList>("words");
+        QTest::addColumn<QString>("named");
+        QTest::newRow("unknown option") << QStringList{"--frobnicate"} << "--frobnicate";
+        QTest::newRow("two files") << QStringList{"a.gguf", "b.gguf"} << "b.gguf";
+        QTest::newRow("run without scenario") << QStringList{"run"} << "missing";
+        QTest::newRow("pictures without folder") << QStringList{"run", "x.json", "--pictures"} << "--export";
+        QTest::newRow("tokenize without text") << QStringList{"tokenize", "bundled"} << "--text";
+        QTest::newRow("not built yet") << QStringList{"diff", "a", "b"} << "not built yet";
+        QTest::newRow("recording") << QStringList{"run", "x.json", "--record", "y.kvt"} << "not built yet";
+    }
+
+    void wrongUsageIsTwoWithASentence() {
+        QFETCH(QStringList, words);
+        QFETCH(QString, named);
+        const Outcome outcome = kvloupe(words, m_folder.path());
+        QCOMPARE(outcome.status, 2);
+        QVERIFY2(outcome.err.contains(named.toUtf8()), outcome.err.constData());
+        QVERIFY(outcome.out.isEmpty());
+    }
+
+    void failureIsOneWithASentence_data() {
+        QTest::addColumn<QStringList>("words");
+        QTest::addColumn<QString>("named");
+        QTest::newRow("no display") << QStringList{} << "no display";
+        QTest::newRow("no such scenario") << QStringList{"run", "/nowhere/x.json"} << "/nowhere/x.json";
+        QTest::newRow("no such model") << QStringList{"tokenize", "/nowhere/m.gguf", "--text", "x"} << "/nowhere/m.gguf";
+        QTest::newRow("no such bundled model") << QStringList{"tokenize", "bundled:mla2", "--text", "x"} << "mla2";
+    }
+
+    void failureIsOneWithASentence() {
+        QFETCH(QStringList, words);
+        QFETCH(QString, named);
+        const Outcome outcome = kvloupe(words, m_folder.path());
+        QCOMPARE(outcome.status, 1);
+        QVERIFY2(outcome.err.contains(named.toUtf8()), outcome.err.constData());
+        QCOMPARE(outcome.err.trimmed().count('\n'), 0);
+        QVERIFY(outcome.out.isEmpty());
+    }
+
+    void tokenizePrintsOneJsonDocument() {
+        const Outcome outcome =
+            kvloupe({"tokenize", "bundled", "--text", QString::fromUtf8("Mia went to the park. 你好"), "--json"},
+                    m_folder.path());
+        QCOMPARE(outcome.status, 0);
+        const QJsonObject document = QJsonDocument::fromJson(outcome.out).object();
+        QVERIFY(document.value("ids").toArray().size() > 5);
+        QCOMPARE(document.value("ids").toArray().size(), document.value("pieces").toArray().size());
+        QVERIFY(outcome.err.isEmpty());
+    }
+
+    void devicesNameTheProcessorAndSayWhyThereIsNoGpu() {
+        const Outcome outcome = kvloupe({"devices", "--json"}, m_folder.path());
+        QCOMPARE(outcome.status, 0);
+        const QJsonArray devices = QJsonDocument::fromJson(outcome.out).array();
+        QVERIFY(!devices.isEmpty());
+        QCOMPARE(devices.first().toObject().value("id").toString(), QStringLiteral("cpu"));
+        QVERIFY(devices.first().toObject().value("available").toBool());
+        for (const QJsonValue& device : devices)
+            QVERIFY(!device.toObject().value("detail").toString().isEmpty());
+    }
+
+    void sampleScenariosRunAndLeaveTheirFiles_data() {
+        QTest::addColumn<QString>("path");
+        const QDir folder(resources + QStringLiteral("/scenarios"));
+        for (const QString& name : folder.entryList({"*.json"})) QTest::newRow(qPrintable(name)) << folder.filePath(name);
+    }
+
+    void sampleScenariosRunAndLeaveTheirFiles() {
+        QFETCH(QString, path);
+        const QString folder = m_folder.filePath(QFileInfo(path).completeBaseName());
+        const Outcome outcome = kvloupe({"run", path, "--export", folder}, m_folder.path());
+        QVERIFY2(outcome.status == 0, outcome.err.constData());
+        for (const char* name : {"summary.json", "steps.csv", "events.csv", "trace.json"})
+            QVERIFY2(QFileInfo(QDir(folder).filePath(name)).size() > 0, name);
+        QFile file(QDir(folder).filePath("summary.json"));
+        QVERIFY(file.open(QIODevice::ReadOnly));
+        const QJsonObject summary = QJsonDocument::fromJson(file.readAll()).object();
+        QCOMPARE(summary.value("version").toInt(), 1);
+        const QJsonArray lanes = summary.value("lanes").toArray();
+        QVERIFY(!lanes.isEmpty());
+        for (const QJsonValue& lane : lanes) {
+            for (const QJsonValue& request : lane.toObject().value("requests").toArray()) {
+                const QString reason = request.toObject().value("finish_reason").toString();
+                QVERIFY2(reason == "length" || reason == "stop" || reason == "rejected", qPrintable(reason));
+            }
+        }
+    }
+
+    void picturesOfEveryViewArePaintedWithoutADisplay() {
+        const QString folder = m_folder.filePath("pictures");
+        const Outcome outcome = kvloupe(
+            {"run", resources + "/scenarios/full-pool.json", "--export", folder, "--pictures"}, m_folder.path());
+        QVERIFY2(outcome.status == 0, outcome.err.constData());
+        for (const char* id : {"lanes", "requests", "inspector", "tokens", "pool", "attention", "next-token", "timeline",
+                               "kv-bytes", "step-time", "logits", "comparison", "stages"}) {
+            for (const char* suffix : {".png", ".svg"})
+                QVERIFY2(QFileInfo(QDir(folder).filePath(QLatin1String(id) + QLatin1String(suffix))).size() > 500, id);
+        }
+    }
+
+    void resultsInAReadOnlyFolderAreRefused() {
+        const Outcome outcome =
+            kvloupe({"run", resources + "/scenarios/block-size.json", "--export", "/proc/kvloupe"}, m_folder.path());
+        QCOMPARE(outcome.status, 1);
+        QVERIFY2(outcome.err.contains("/proc/kvloupe"), outcome.err.constData());
+    }
+
+    void aHomeThatCannotBeWrittenCostsNothing() {
+        const Outcome outcome = kvloupe({"devices"}, QStringLiteral("/proc/nowhere"));
+        QCOMPARE(outcome.status, 0);
+    }
+
+    void aRequestThatCannotFitAloneFailsTheRunOnlyWhenNothingCanRun() {
+        QFile file(m_folder.filePath("never.json"));
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        file.write(R"({"version":1,"lanes":[{"name":"x","cache":{"blocks":3}}],
+                       "requests":[{"id":"a","prompt_tokens":[5,6,7],"max_new_tokens":100}]})");
+        file.close();
+        const Outcome outcome = kvloupe({"run", file.fileName()}, m_folder.path());
+        QCOMPARE(outcome.status, 1);
+        QVERIFY2(outcome.err.contains("No request could run"), outcome.err.constData());
+        QVERIFY2(outcome.out.contains("rejected"), outcome.out.constData());
+    }
+
+private:
+    QTemporaryDir m_folder;
+};
+
+QTEST_GUILESS_MAIN(TestCommands)
+#include "tst_commands.moc"

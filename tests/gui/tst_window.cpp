@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/main_window.h"
+#include "gui/tab_page.h"
+#include "views/view.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QFile>
+#include <QLabel>
+#include <QMimeData>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QStandardPaths>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace kvloupe;
+
+class TestWindow : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase() {
+        QVERIFY(m_home.isValid());
+        QStandardPaths::setTestModeEnabled(true);
+        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_home.path());
+        QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-test"));
+        QCoreApplication::setApplicationName(QStringLiteral("kvloupe-test"));
+    }
+
+    void init() {
+        QTest::failOnWarning(QRegularExpression(QStringLiteral(".*")));
+        QSettings().clear();
+    }
+
+    void anEmptyWindowOffersSampleScenarios() {
+        MainWindow window;
+        window.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&window));
+        QVERIFY(!window.controller()->hasSession());
+        QVERIFY(window.findChildren<QAbstractButton*>().size() >= 8);
+    }
+
+    void theBundledFamilyHasFourLanesAndItsFirstStep() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        const Cursor* cursor = window.controller()->cursor();
+        QCOMPARE(static_cast<int>(cursor->recording()->lanes().size()), 4);
+        QTRY_COMPARE(cursor->step(), 0);
+        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QStringList variants;
+        for (const auto& lane : cursor->recording()->lanes())
+            variants << QString::fromStdString(lane->info().attention_variant);
+        QCOMPARE(variants, (QStringList{"MHA", "GQA", "MQA", "GQA"}));
+    }
+
+    void rightStepsLeftGoesBackHomeAndEndGoToTheEnds() {
+        MainWindow window;
+        window.show();
+        QVERIFY(QTest::qWaitForWindowActive(&window));
+        openBundled(window);
+        Cursor* cursor = window.controller()->cursor();
+        QTRY_COMPARE(cursor->step(), 0);
+        for (int step = 1; step <= 3; ++step) {
+            QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+            QTest::keyClick(&window, Qt::Key_Right);
+            QTRY_COMPARE(cursor->step(), step);
+        }
+        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QTest::keyClick(&window, Qt::Key_Left);
+        QCOMPARE(cursor->step(), 2);
+        QCOMPARE(cursor->stepCount(), 4);
+        QTest::keyClick(&window, Qt::Key_Right);  // forward in what is recorded: no new step
+        QCOMPARE(cursor->step(), 3);
+        QTest::qWait(60);
+        QCOMPARE(cursor->stepCount(), 4);
+        QTest::keyClick(&window, Qt::Key_Home);
+        QCOMPARE(cursor->step(), 0);
+        QTest::keyClick(&window, Qt::Key_End);
+        QCOMPARE(cursor->step(), 3);
+    }
+
+    void spaceRunsAndPauses() {
+        MainWindow window;
+        window.show();
+        QVERIFY(QTest::qWaitForWindowActive(&window));
+        openBundled(window);
+        Cursor* cursor = window.controller()->cursor();
+        QTRY_COMPARE(cursor->step(), 0);
+        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QTest::keyClick(&window, Qt::Key_Space);
+        QTRY_VERIFY(cursor->stepCount() > 8);
+        if (window.controller()->phase() == Phase::running) QTest::keyClick(&window, Qt::Key_Space);
+        QTRY_VERIFY(window.controller()->phase() != Phase::running);
+        QTest::qWait(100);
+        const int steps = cursor->stepCount();
+        QTest::qWait(100);
+        QCOMPARE(cursor->stepCount(), steps);
+    }
+
+    void whatCannotBeOpenedLeavesTheSessionAsItWas_data() {
+        QTest::addColumn<QString>("name");
+        QTest::addColumn<QByteArray>("content");
+        QTest::addColumn<QString>("named");
+        QTest::newRow("no GGUF") << "a.gguf" << QByteArray("hello") << "a.gguf";
+        QTest::newRow("typo in a scenario") << "s.json" << QByteArray(R"({"version":1,"requets":[]})") << "requets";
+        QTest::newRow("model of a scenario is absent")
+            << "s.json" << QByteArray(R"({"version":1,"model":"/nowhere/m.gguf","requests":[{"id":"a","prompt":"x"}]})")
+            << "/nowhere/m.gguf";
+        QTest::newRow("a recording") << "r.kvt" << QByteArray("x") << "not built yet";
+    }
+
+    void whatCannotBeOpenedLeavesTheSessionAsItWas() {
+        QFETCH(QString, name);
+        QFETCH(QByteArray, content);
+        QFETCH(QString, named);
+        QTemporaryDir folder;
+        QFile file(folder.filePath(name));
+        QVERIFY(file.open(QIODevice::WriteOnly));
+        file.write(content);
+        file.close();
+
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        QTRY_COMPARE(window.controller()->cursor()->step(), 0);
+        const auto before = window.controller()->cursor()->sharedRecording();
+        window.controller()->openPath(file.fileName());
+        QTRY_VERIFY(!window.notice().isEmpty());
+        QVERIFY2(window.notice().contains(named), qPrintable(window.notice()));
+        QVERIFY(window.controller()->hasSession());
+        QCOMPARE(window.controller()->cursor()->sharedRecording(), before);
+    }
+
+    void aDroppedScenarioOpens() {
+        MainWindow window;
+        window.show();
+        QMimeData data;
+        data.setUrls({QUrl::fromLocalFile(QStringLiteral(KVLOUPE_SOURCE_DIR "/resources/scenarios/block-size.json"))});
+        QDragEnterEvent enter({10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QApplication::sendEvent(&window, &enter);
+        QVERIFY(enter.isAccepted());
+        QDropEvent drop({10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+        QApplication::sendEvent(&window, &drop);
+        QTRY_VERIFY(window.controller()->hasSession());
+        QCOMPARE(static_cast<int>(window.controller()->cursor()->recording()->lanes().size()), 3);
+    }
+
+    void cancelledLoadingLeavesAnEmptyWindow() {
+        MainWindow window;
+        window.show();
+        window.controller()->openBundled();
+        window.controller()->cancelLoading();
+        QTest::qWait(300);
+        QVERIFY(!window.controller()->hasSession());
+        QVERIFY(!window.controller()->isLoading());
+    }
+
+    void everyTabHasDocksAndTheLayoutCanBeReset() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        for (int tab = 0; tab < 3; ++tab) {
+            window.showTab(tab);
+            TabPage* page = window.page(tab);
+            QVERIFY(!page->docks().isEmpty());
+            page->docks().first()->close();
+            QVERIFY(page->docks().first()->isHidden());
+            page->resetLayout();
+            for (QDockWidget* dock : page->docks()) QVERIFY(!dock->isHidden());
+        }
+    }
+
+    void theLayoutComesBack() {
+        {
+            MainWindow window;
+            window.show();
+            window.showTab(1);
+            window.setFontScale(1.25);
+            window.page(1)->docks().last()->close();
+            window.close();
+        }
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        QVERIFY(window.page(1)->docks().last()->isHidden());
+        QCOMPARE(window.controller()->cursor()->fontScale(), 1.25);
+    }
+
+    void breakingAwayMidRunIsSafe() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        window.controller()->run();
+        QTest::qWait(50);
+        openBundled(window);
+        window.controller()->run();
+        QTest::qWait(30);
+        window.controller()->close();
+        QVERIFY(!window.controller()->hasSession());
+    }
+
+private:
+    void openBundled(MainWindow& window) {
+        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
+        window.controller()->openBundled();
+        QVERIFY(changed.wait(60000));
+        QVERIFY(window.controller()->hasSession());
+    }
+
+    QTemporaryDir m_home;
+};
+
+QTEST_MAIN(TestWindow)
+#include "tst_window.moc"

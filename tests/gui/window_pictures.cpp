@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Takes pictures of the window in the states that are looked at before a release: kvloupe_window_pictures FOLDER [MODEL]
+#include "gui/main_window.h"
+#include "gui/environment.h"
+#include "views/cursor.h"
+
+#include <QApplication>
+#include <QDir>
+#include <QElapsedTimer>
+#include <QEventLoop>
+#include <QSettings>
+#include <QTimer>
+
+#include <iostream>
+
+using namespace kvloupe;
+
+namespace {
+
+void pass(int milliseconds) {
+    QEventLoop loop;
+    QTimer::singleShot(milliseconds, &loop, &QEventLoop::quit);
+    loop.exec();
+}
+
+bool until(const std::function<bool()>& condition, int milliseconds) {
+    QElapsedTimer timer;
+    timer.start();
+    while (!condition() && timer.elapsed() < milliseconds) pass(20);
+    return condition();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    QApplication application(argc, argv);
+    QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-pictures"));
+    QCoreApplication::setApplicationName(QStringLiteral("kvloupe-pictures"));
+    if (argc < 2) {
+        std::cerr << "Usage: kvloupe_window_pictures FOLDER [MODEL]\n";
+        return 2;
+    }
+    set_up_logging();
+    const QDir folder(QString::fromLocal8Bit(argv[1]));
+    folder.mkpath(QStringLiteral("."));
+    QSettings().clear();
+
+    MainWindow window;
+    window.resize(1600, 1000);
+    window.show();
+    const auto take = [&](const char* name) {
+        pass(150);
+        window.grab().save(folder.filePath(QLatin1String(name) + QLatin1String(".png")));
+        std::cout << name << std::endl;
+    };
+    const auto idle = [&] {
+        return window.controller()->hasSession() && window.controller()->phase() != Phase::running &&
+               window.controller()->cursor()->stepCount() > 0;
+    };
+    window.setTheme(Theme::light);
+    take("empty-light");
+    if (argc > 2)
+        window.controller()->openPath(QString::fromLocal8Bit(argv[2]));
+    else
+        window.controller()->openBundled();
+    if (!until(idle, 120000)) {
+        std::cerr << window.notice().toStdString() << "\n";
+        return 1;
+    }
+    take("first-step-light");
+    window.controller()->run();
+    pass(200);
+    if (!until(idle, 120000)) return 1;
+    Cursor* cursor = window.controller()->cursor();
+    const char* const tabs[] = {"step", "compare", "profile"};
+    for (const Theme theme : {Theme::light, Theme::dark}) {
+        window.setTheme(theme);
+        for (int tab = 0; tab < 3; ++tab) {
+            window.showTab(tab);
+            take(qPrintable(QStringLiteral("run-%1-%2").arg(QLatin1String(tabs[tab]), nameOf(theme))));
+        }
+    }
+    window.setTheme(Theme::light);
+    window.showTab(0);
+    cursor->setStep(cursor->stepCount() / 2);
+    Pick pick;
+    pick.lane = cursor->lane();
+    pick.sequence = SequenceId(0);
+    pick.position = 20;
+    pick.block = cursor->state() && !cursor->state()->sequences().empty() &&
+                         cursor->state()->sequences()[0].table.size() > 1
+                     ? std::optional(cursor->state()->sequences()[0].table[1])
+                     : std::nullopt;
+    cursor->lock(pick);
+    take("locked-light");
+    cursor->clear();
+    window.resize(1366, 768);
+    for (int tab = 0; tab < 3; ++tab) {
+        window.showTab(tab);
+        take(qPrintable(QStringLiteral("laptop-%1").arg(QLatin1String(tabs[tab]))));
+    }
+    window.setFontScale(1.5);
+    window.resize(1920, 1080);
+    window.setTheme(Theme::dark);
+    for (int tab = 0; tab < 3; ++tab) {
+        window.showTab(tab);
+        take(qPrintable(QStringLiteral("projector-%1").arg(QLatin1String(tabs[tab]))));
+    }
+    return 0;
+}
