@@ -54,6 +54,7 @@ protected:
     std::optional<TokenId> m_bos;
     std::vector<TokenId> m_end_tokens;
     bool m_adds_bos = false;
+    bool m_strips_leading_space = false;  // encoding puts a space in front of a text, decoding takes one away
 };
 
 // Streaming: feeds pieces, hands out only whole characters; finish() gives what is left as U+FFFD.
