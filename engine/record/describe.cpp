@@ -192,6 +192,8 @@ std::uint64_t event_bytes(const LaneRecord& lane, const Event& event) {
     switch (event.kind) {
     case EventKind::allocate: return lane.info().block_bytes;
     case EventKind::copy_on_write: return event.tokens * lane.info().bytes_per_token;
+    case EventKind::prefill:
+    case EventKind::decode: return lane.info().kv_cache ? event.tokens * lane.info().bytes_per_token : 0;
     default: return 0;
     }
 }

@@ -18,7 +18,8 @@ std::string sequence_name(const Recording& recording, const LaneRecord& lane, Se
 // logical block 1").
 std::string describe_cause(const Recording& recording, const LaneRecord& lane, const Event& event);
 
-// Bytes the event moved or took (derived): allocate = block_bytes, copy = tokens * bytes_per_token, others 0.
+// Bytes the event moved or took (derived): allocate = block_bytes; copy, prefill and decode = tokens * bytes_per_token,
+// where K/V is kept; others 0.
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event);
 
 // The reason why a request of the lane was rejected or failed: its event's detail text, else the sentence above.
@@ -37,6 +38,9 @@ struct RequestTimes {
 
 // Up to and including step `last`; last < step_count().
 RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last);
+
+// The same for all sequences of the lane in one pass over the recording (index: SequenceId).
+std::vector<RequestTimes> all_request_times(const Recording& recording, const LaneRecord& lane, std::size_t last);
 
 // Text of tokens by the lane's vocabulary: pieces joined, invalid UTF-8 as U+FFFD, control tokens left out.
 std::string text_of(const VocabularyText& vocabulary, std::span<const TokenId> tokens);

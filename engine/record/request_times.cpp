@@ -34,39 +34,78 @@ std::size_t first_step_of(const Recording& recording, const LaneRecord& lane, Se
     return low;
 }
 
-}  // namespace
-
-RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last) {
+// What is known of one sequence while its steps go by.
+struct Progress {
     RequestTimes times;
     std::optional<std::uint64_t> arrived;
     std::optional<std::uint64_t> previous_token;
+
+    void token(std::uint64_t step_end) {
+        ++times.output_tokens;
+        if (previous_token) times.inter_token_ms.push_back(static_cast<double>(step_end - *previous_token) / 1e6);
+        previous_token = step_end;
+    }
+
+    void event(const Recording& recording, const LaneRecord& lane, const Event& event, std::uint64_t now) {
+        if (event.kind == EventKind::arrive && !arrived) arrived = now;
+        if (event.kind == EventKind::admit && arrived && !times.queue_ms)
+            times.queue_ms = static_cast<double>(now - std::min(*arrived, now)) / 1e6;
+        if (event.kind != EventKind::finish && event.kind != EventKind::reject) return;
+        times.finish_reason = finish_reason_of(event);
+        if (times.finish_reason == "rejected" || times.finish_reason == "failed")
+            times.reason = event_reason(recording, lane, event);
+    }
+
+    void first_token(std::uint64_t step_end) {
+        if (times.output_tokens > 0 && arrived && !times.time_to_first_token_ms)
+            times.time_to_first_token_ms = static_cast<double>(step_end - std::min(*arrived, step_end)) / 1e6;
+    }
+};
+
+}  // namespace
+
+RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last) {
+    Progress progress;
     for (std::size_t i = first_step_of(recording, lane, sequence, last); i <= last; ++i) {
         const StepRecord& step = lane.step(i);
         const std::uint64_t end = step.start_ns + step.duration_ns;
         for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
             const TokenRecord& token = lane.tokens()[t];
-            if (token.sequence != sequence || token.source == TokenRecord::prompt) continue;
-            ++times.output_tokens;
-            if (previous_token) times.inter_token_ms.push_back(static_cast<double>(end - *previous_token) / 1e6);
-            previous_token = end;
+            if (token.sequence == sequence && token.source != TokenRecord::prompt) progress.token(end);
         }
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
-            if (event.sequence != sequence) continue;
-            const std::uint64_t now = step.start_ns + event.offset_ns;
-            if (event.kind == EventKind::arrive && !arrived) arrived = now;
-            if (event.kind == EventKind::admit && arrived && !times.queue_ms)
-                times.queue_ms = static_cast<double>(now - std::min(*arrived, now)) / 1e6;
-            if (event.kind == EventKind::finish || event.kind == EventKind::reject) {
-                times.finish_reason = finish_reason_of(event);
-                if (times.finish_reason == "rejected" || times.finish_reason == "failed")
-                    times.reason = event_reason(recording, lane, event);
-            }
+            if (event.sequence == sequence) progress.event(recording, lane, event, step.start_ns + event.offset_ns);
         }
-        if (times.output_tokens > 0 && !times.time_to_first_token_ms && arrived)
-            times.time_to_first_token_ms = static_cast<double>(end - *arrived) / 1e6;
-        if (!times.finish_reason.empty()) break;
+        progress.first_token(end);
+        if (!progress.times.finish_reason.empty()) break;
     }
+    return std::move(progress.times);
+}
+
+std::vector<RequestTimes> all_request_times(const Recording& recording, const LaneRecord& lane, std::size_t last) {
+    std::vector<Progress> progress(lane.sequences().size());
+    std::vector<std::uint32_t> sampled;  // sequences with a token in the step
+    for (std::size_t i = 0; i <= last && i < lane.step_count(); ++i) {
+        const StepRecord& step = lane.step(i);
+        const std::uint64_t end = step.start_ns + step.duration_ns;
+        sampled.clear();
+        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
+            const TokenRecord& token = lane.tokens()[t];
+            if (token.source == TokenRecord::prompt || token.sequence.value >= progress.size()) continue;
+            progress[token.sequence.value].token(end);
+            sampled.push_back(token.sequence.value);
+        }
+        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+            const Event& event = lane.events()[e];
+            if (event.sequence.value < progress.size())
+                progress[event.sequence.value].event(recording, lane, event, step.start_ns + event.offset_ns);
+        }
+        for (const std::uint32_t sequence : sampled) progress[sequence].first_token(end);
+    }
+    std::vector<RequestTimes> times;
+    times.reserve(progress.size());
+    for (Progress& one : progress) times.push_back(std::move(one.times));
     return times;
 }
 

@@ -10,6 +10,15 @@
 
 namespace kvloupe {
 
+// Rules where the contract leaves room:
+// - time.prefill_ms, decode_ms, decode_tokens_per_s: time_split of figures.h. itl_ms: percentile of figures.h.
+// - kv.slots: mean over all steps of a kind's share of the pool's slots, null block excluded; they sum to 1.
+// - kv.waste_percent: mean over the steps in which a request waits (over all if none ever does) of those that hold
+//   slots. Reserved and internal are recounted with what is known at the end (recount.h), here and in steps.csv.
+// - A lane without a cache holds 0 blocks and 0 bytes; its shares and sizes per token and block are null.
+// - A finish_reason is null while the request lives; times are null where nothing was measured.
+// - `origins` names for each key whether its numbers are measured, derived or predicted.
+// - CSV rows go step by step, within a step lane by lane; lines end in CR LF (RFC 4180); times have three decimals.
 struct ResultOptions {
     bool blocks = false;                                 // write blocks.json
     std::uint64_t trace_limit_bytes = 200ull * 1000 * 1000;  // longer traces are thinned, and say so

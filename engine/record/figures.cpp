@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <vector>
+
+namespace kvloupe {
+
+namespace {
+
+std::string grouped(std::uint64_t value) {
+    std::string digits = std::to_string(value);
+    for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+    return digits;
+}
+
+}  // namespace
+
+std::uint64_t predicted_kv_bytes(const LaneInfo& lane, std::uint64_t tokens) {
+    return lane.kv_cache ? tokens * lane.bytes_per_token : 0;
+}
+
+std::string kv_formula(const LaneInfo& lane) {
+    if (!lane.kv_cache) return "no KV cache";
+    const std::string product = grouped(lane.bytes_per_token) + " B per token";
+    const auto dtype = dtype_from_name(lane.cache_dtype);
+    if (!dtype || elements_per_pack(*dtype) != 1) return product;
+    const std::uint64_t element = bytes_per_pack(*dtype);
+    const std::uint64_t bytes = 2ull * lane.layers * lane.kv_heads * lane.head_dim * element;
+    if (bytes != lane.bytes_per_token) return product;
+    const auto counted = [](std::uint64_t count, const char* one) {
+        return grouped(count) + " " + one + (count == 1 ? "" : "s");
+    };
+    return "2 × " + counted(lane.layers, "layer") + " × " + counted(lane.kv_heads, "KV head") + " × " +
+           counted(lane.head_dim, "value") + " × " + grouped(element) + " B = " + product;
+}
+
+std::uint64_t cached_tokens(std::uint64_t prompt, std::uint64_t outputs) {
+    return outputs == 0 ? 0 : prompt + outputs - 1;
+}
+
+std::uint64_t uncached_tokens(std::uint64_t prompt, std::uint64_t outputs) {
+    return outputs == 0 ? 0 : outputs * prompt + outputs * (outputs - 1) / 2;
+}
+
+std::optional<double> percentile(std::span<const double> values, double p) {
+    if (values.empty()) return std::nullopt;
+    std::vector<double> sorted(values.begin(), values.end());
+    std::sort(sorted.begin(), sorted.end());
+    const double rank = std::clamp(p, 0.0, 100.0) / 100.0 * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(std::floor(rank));
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return sorted[below] + (rank - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::optional<LinearFit> linear_fit(std::span<const double> x, std::span<const double> y) {
+    const std::size_t count = std::min(x.size(), y.size());
+    if (count < 2) return std::nullopt;
+    double mean_x = 0, mean_y = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        mean_x += x[i];
+        mean_y += y[i];
+    }
+    mean_x /= static_cast<double>(count);
+    mean_y /= static_cast<double>(count);
+    double xx = 0, xy = 0, yy = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        xx += (x[i] - mean_x) * (x[i] - mean_x);
+        xy += (x[i] - mean_x) * (y[i] - mean_y);
+        yy += (y[i] - mean_y) * (y[i] - mean_y);
+    }
+    if (xx <= 0) return std::nullopt;
+    LinearFit fit;
+    fit.slope = xy / xx;
+    fit.intercept = mean_y - fit.slope * mean_x;
+    fit.r_squared = yy > 0 ? xy * xy / (xx * yy) : 1.0;
+    return fit;
+}
+
+std::optional<double> wasted_share(const SlotCounts& slots) {
+    const std::uint64_t wasted = slots.reserved + slots.internal + slots.external;
+    if (wasted + slots.token == 0) return std::nullopt;
+    return static_cast<double>(wasted) / static_cast<double>(wasted + slots.token);
+}
+
+TimeSplit time_split(const LaneRecord& lane, std::size_t steps) {
+    TimeSplit split;
+    std::unordered_map<std::uint32_t, std::uint32_t> prompts;  // tokens by sequence
+    for (std::size_t i = 0; i < steps; ++i) {
+        const StepRecord& step = lane.step(i);
+        std::uint64_t prefill = step.prefill_tokens;
+        std::uint64_t decode = step.decode_tokens;
+        split.decode_tokens += step.decode_tokens;
+        if (!lane.info().kv_cache) {
+            for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+                const Event& event = lane.events()[e];
+                if (event.kind == EventKind::arrive) prompts[event.sequence.value] = event.tokens;
+                if (event.kind != EventKind::prefill || event.cause != Cause::no_kv_cache) continue;
+                const auto prompt = prompts.find(event.sequence.value);
+                if (prompt == prompts.end() || event.tokens <= prompt->second || event.tokens > prefill) continue;
+                prefill -= event.tokens;
+                decode += event.tokens;
+                ++split.decode_tokens;
+            }
+        }
+        if (prefill + decode == 0) continue;
+        const double ms = static_cast<double>(step.duration_ns) / 1e6;
+        const double share = static_cast<double>(decode) / static_cast<double>(prefill + decode);
+        split.decode_ms += ms * share;
+        split.prefill_ms += ms * (1.0 - share);
+    }
+    return split;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Slots by kind of waste, recounted with what is known at the end of the recording (contract, section 4, "Waste").
+#pragma once
+
+#include "engine/record/recording.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace kvloupe {
+
+struct Recount {
+    std::vector<SlotCounts> slots;      // by step
+    std::uint32_t peak_used_blocks = 0; // at any moment: after any event, also before release
+};
+
+// While a sequence lives, its reserved slots are a prediction (it may write prompt + new tokens - 1 positions). Once it
+// ended, the steps before are recounted: reserved is what it held and wrote later, internal what it held and never
+// wrote. Sums, token, cached, external and free stay as recorded. Steps 0 .. steps - 1, steps <= step_count().
+Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t steps);
+
+}  // namespace kvloupe

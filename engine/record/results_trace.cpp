@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// trace.json: Chrome Trace Events (FORMATS 2.6), readable by Perfetto and chrome://tracing.
+// Each lane is two processes. "NAME engine": thread 1 has a slice per step with the slices of its stages inside, thread
+// 2 instants of what the cache and the scheduler decided; counters kv_blocks (used, cached, free), running, waiting.
+// "NAME requests": one async track per sequence with its phases queued, prefill, decode, preempted inside.
+// Stage records hold durations, not starts: inside a step stages stand one behind the other in the order they ran.
+//
+// A trace beyond the limit is thinned, from the finest detail up, until it fits; "otherData" and an instant at the
+// beginning say what was left out. Rejected: cutting off the end, because the end is what a long run is looked at for.
+#include "engine/record/results.h"
+#include "engine/record/results_text.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+namespace kvloupe {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// How much is written; each level leaves out more.
+struct Detail {
+    enum Stages { by_layer, by_kind, no_stages };
+    Stages stages = by_layer;
+    bool instants = true;
+    std::size_t stride = 1;  // steps per slice and counter point
+
+    std::string left_out() const {
+        if (stages == by_layer) return "";
+        std::string text = stages == by_kind ? "stages are summed over the layers of a step" : "the stages of steps";
+        if (stride > 1) text += "; " + std::to_string(stride) + " steps are drawn as one";
+        if (!instants) text += "; decisions of cache and scheduler";
+        return text;
+    }
+    void coarsen() {
+        if (stages == by_layer) stages = by_kind;
+        else if (stages == by_kind) stages = no_stages;
+        else if (instants) instants = false;
+        else stride *= 2;
+    }
+};
+
+class Trace {
+public:
+    explicit Trace(std::uint64_t limit) : m_limit(limit) {}
+
+    // One event from its fields ("\"ph\":\"X\",…"); false once the limit is reached.
+    bool add(const std::string& fields) {
+        if (m_events.size() + fields.size() + 4 > m_limit) {
+            m_full = true;
+            return false;
+        }
+        if (!m_events.empty()) m_events += ",\n";
+        m_events += '{' + fields + '}';
+        return true;
+    }
+    bool full() const { return m_full; }
+    std::size_t size() const { return m_events.size(); }
+    std::string take() { return std::move(m_events); }
+
+private:
+    std::uint64_t m_limit;
+    std::string m_events;
+    bool m_full = false;
+};
+
+std::string head(const char* phase, std::uint64_t ns, std::size_t process, int thread) {
+    return std::string("\"ph\":\"") + phase + "\",\"ts\":" + microseconds(ns) + ",\"pid\":" + std::to_string(process) +
+           ",\"tid\":" + std::to_string(thread);
+}
+
+void add_metadata(Trace& trace, const char* what, std::size_t process, int thread, const std::string& name) {
+    trace.add(std::string("\"ph\":\"M\",\"name\":\"") + what + "\",\"pid\":" + std::to_string(process) +
+              ",\"tid\":" + std::to_string(thread) + ",\"args\":{\"name\":" + quoted(name) + "}");
+}
+
+void add_slice(Trace& trace, const std::string& name, std::uint64_t ns, std::uint64_t duration, std::size_t process,
+               const std::string& arguments) {
+    trace.add(head("X", ns, process, 1) + ",\"dur\":" + microseconds(duration) + ",\"name\":" + quoted(name) +
+              ",\"args\":{" + arguments + "}");
+}
+
+void add_counters(Trace& trace, const LaneRecord& lane, std::size_t process, std::size_t steps, std::size_t stride) {
+    const auto point = [&](const char* name, std::uint64_t ns, const std::string& values) {
+        trace.add(head("C", ns, process, 0) + ",\"name\":\"" + name + "\",\"args\":{" + values + "}");
+    };
+    std::array<std::uint32_t, 5> last{};
+    for (std::size_t s = 0; s < steps; s += stride) {
+        const StepRecord& step = lane.step(s);
+        const bool is_last = s + stride >= steps;  // held to the end by a last point
+        const std::array<std::uint32_t, 5> now = {step.used_blocks, step.cached_blocks, step.free_blocks, step.running,
+                                                  step.waiting};
+        const std::uint64_t ns = step.start_ns + (is_last ? step.duration_ns : 0);
+        if (lane.info().kv_cache && (s == 0 || is_last || !std::equal(now.begin(), now.begin() + 3, last.begin())))
+            point("kv_blocks", ns,
+                  "\"used\":" + std::to_string(now[0]) + ",\"cached\":" + std::to_string(now[1]) +
+                      ",\"free\":" + std::to_string(now[2]));
+        if (s == 0 || is_last || now[3] != last[3]) point("running", ns, "\"requests\":" + std::to_string(now[3]));
+        if (s == 0 || is_last || now[4] != last[4]) point("waiting", ns, "\"requests\":" + std::to_string(now[4]));
+        last = now;
+    }
+}
+
+void add_stages(Trace& trace, const LaneRecord& lane, const StepRecord& step, std::size_t process, bool by_layer) {
+    std::vector<StageRecord> stages;
+    for (std::uint64_t i = step.stages.begin; i < step.stages.end; ++i) {
+        const StageRecord& stage = lane.stages()[i];
+        const auto same = std::find_if(stages.begin(), stages.end(),
+                                       [&](const StageRecord& other) { return other.kind == stage.kind; });
+        if (by_layer || same == stages.end()) {
+            stages.push_back(stage);
+            continue;
+        }
+        same->duration_ns += stage.duration_ns;
+        same->calls += stage.calls;
+        same->bytes += stage.bytes;
+        same->flops += stage.flops;
+    }
+    std::uint64_t ns = step.start_ns;
+    const std::uint64_t end = step.start_ns + step.duration_ns;
+    for (const StageRecord& stage : stages) {
+        std::string name(name_of(stage.kind));
+        if (by_layer && stage.layer != StageRecord::no_layer) name += " L" + std::to_string(stage.layer);
+        // A slice must lie within its step; the measured duration stands in the arguments either way.
+        const std::uint64_t shown = std::min(stage.duration_ns, end - ns);
+        add_slice(trace, name, ns, shown, process,
+                  "\"duration_us\":" + microseconds(stage.duration_ns) + ",\"calls\":" + std::to_string(stage.calls) +
+                      ",\"bytes\":" + std::to_string(stage.bytes) + ",\"flops\":" + std::to_string(stage.flops));
+        ns += shown;
+        if (trace.full()) return;
+    }
+}
+
+bool is_decision(EventKind kind) {
+    switch (kind) {
+    case EventKind::refuse:
+    case EventKind::reject:
+    case EventKind::prefix_hit:
+    case EventKind::fork:
+    case EventKind::copy_on_write:
+    case EventKind::evict:
+    case EventKind::preempt:
+    case EventKind::swap_out:
+    case EventKind::swap_in:
+    case EventKind::reset: return true;
+    default: return false;
+    }
+}
+
+void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane, std::size_t process,
+               const Detail& detail) {
+    const std::size_t steps = lane.step_count();
+    for (std::size_t s = 0; s < steps && !trace.full(); s += detail.stride) {
+        const std::size_t last = std::min(s + detail.stride, steps) - 1;
+        const StepRecord& step = lane.step(s);
+        std::uint64_t prefill = 0, decode = 0;
+        for (std::size_t i = s; i <= last; ++i) {
+            prefill += lane.step(i).prefill_tokens;
+            decode += lane.step(i).decode_tokens;
+        }
+        const std::uint64_t end = lane.step(last).start_ns + lane.step(last).duration_ns;
+        const std::string name =
+            last == s ? "step " + std::to_string(s) : "steps " + std::to_string(s) + "–" + std::to_string(last);
+        add_slice(trace, name, step.start_ns, end - step.start_ns, process,
+                  "\"prefill_tokens\":" + std::to_string(prefill) + ",\"decode_tokens\":" + std::to_string(decode));
+        if (detail.stages != Detail::no_stages)
+            add_stages(trace, lane, step, process, detail.stages == Detail::by_layer);
+        if (!detail.instants) continue;
+        for (std::uint64_t e = step.events.begin; e < lane.step(last).events.end; ++e) {
+            const Event& event = lane.events()[e];
+            if (!is_decision(event.kind)) continue;
+            trace.add(head("i", step.start_ns + event.offset_ns, process, 2) + ",\"s\":\"t\",\"name\":\"" +
+                      std::string(name_of(event.kind)) +
+                      "\",\"args\":{\"cause\":" + quoted(describe_cause(recording, lane, event)) + "}");
+        }
+    }
+    add_counters(trace, lane, process, steps, detail.stride);
+}
+
+// The phases of one sequence as they follow each other.
+struct Track {
+    struct Phase {
+        const char* name;
+        std::uint64_t begin, end;
+    };
+    std::vector<Phase> phases;
+    const char* open = nullptr;
+    std::uint64_t since = 0;
+    bool has_token = false;
+
+    void enter(const char* name, std::uint64_t ns) {
+        if (open) phases.push_back({open, since, std::max(since, ns)});
+        open = name;
+        since = ns;
+    }
+};
+
+std::vector<Track> tracks_of(const LaneRecord& lane) {
+    std::vector<Track> tracks(lane.sequences().size());
+    const std::size_t steps = lane.step_count();
+    for (std::size_t s = 0; s < steps; ++s) {
+        const StepRecord& step = lane.step(s);
+        const std::uint64_t end = step.start_ns + step.duration_ns;
+        std::vector<std::uint32_t> first_tokens;
+        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
+            const TokenRecord& token = lane.tokens()[t];
+            if (token.source == TokenRecord::prompt || token.sequence.value >= tracks.size()) continue;
+            if (!tracks[token.sequence.value].has_token) first_tokens.push_back(token.sequence.value);
+            tracks[token.sequence.value].has_token = true;
+        }
+        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+            const Event& event = lane.events()[e];
+            if (event.sequence.value >= tracks.size()) continue;
+            Track& track = tracks[event.sequence.value];
+            const std::uint64_t ns = step.start_ns + event.offset_ns;
+            switch (event.kind) {
+            case EventKind::arrive: track.enter("queued", ns); break;
+            case EventKind::admit:
+            case EventKind::resume:
+            case EventKind::fork: track.enter("prefill", ns); break;
+            case EventKind::preempt: track.enter("preempted", ns); break;
+            case EventKind::reject:
+            case EventKind::finish: track.enter(nullptr, ns); break;
+            default: break;
+            }
+        }
+        for (const std::uint32_t sequence : first_tokens)
+            if (tracks[sequence].open) tracks[sequence].enter("decode", end);
+        if (s + 1 == steps)
+            for (Track& track : tracks)
+                if (track.open) track.enter(nullptr, end);
+    }
+    return tracks;
+}
+
+// Returns the number of sequences that did not fit.
+std::size_t add_requests(Trace& trace, const Recording& recording, const LaneRecord& lane, std::size_t lane_index) {
+    const std::size_t process = 2 * lane_index + 2;
+    const SequenceNames names(recording, lane);
+    const std::vector<Track> tracks = tracks_of(lane);
+    std::size_t left_out = 0;
+    for (std::uint32_t i = 0; i < tracks.size(); ++i) {
+        const Track& track = tracks[i];
+        if (track.phases.empty()) continue;
+        const std::string id =
+            ",\"cat\":\"request\",\"id\":\"" + std::to_string(lane_index) + ":" + std::to_string(i) + "\",\"name\":";
+        const std::string name = quoted(names.name(SequenceId(i)));
+        std::string text = head("b", track.phases.front().begin, process, 1) + id + name + "},\n{";
+        for (const Track::Phase& phase : track.phases) {
+            const std::string phase_name = std::string("\"") + phase.name + "\"},\n{";
+            text += head("b", phase.begin, process, 1) + id + phase_name;
+            text += head("e", phase.end, process, 1) + id + phase_name;
+        }
+        text += head("e", track.phases.back().end, process, 1) + id + name;
+        if (!trace.add(text)) ++left_out;
+    }
+    return left_out;
+}
+
+std::string events_of(const Recording& recording, std::uint64_t limit, const Detail& detail, bool& fits,
+                      std::size_t& sequences_left_out) {
+    Trace trace(limit);
+    for (std::size_t i = 0; i < recording.lanes().size(); ++i) {
+        const std::string& name = recording.lanes()[i]->info().name;
+        add_metadata(trace, "process_name", 2 * i + 1, 0, name + " engine");
+        add_metadata(trace, "thread_name", 2 * i + 1, 1, "steps");
+        add_metadata(trace, "thread_name", 2 * i + 1, 2, "decisions");
+        add_metadata(trace, "process_name", 2 * i + 2, 0, name + " requests");
+    }
+    for (std::size_t i = 0; i < recording.lanes().size() && !trace.full(); ++i)
+        add_steps(trace, recording, *recording.lanes()[i], 2 * i + 1, detail);
+    sequences_left_out = 0;
+    const bool steps_fit = !trace.full();
+    for (std::size_t i = 0; i < recording.lanes().size() && steps_fit; ++i)
+        sequences_left_out += add_requests(trace, recording, *recording.lanes()[i], i);
+    fits = steps_fit && sequences_left_out == 0;
+    return trace.take();
+}
+
+}  // namespace
+
+std::string trace_json(const Recording& recording, std::uint64_t limit_bytes) {
+    constexpr std::uint64_t envelope = 1024;  // room for what stands around the events
+    const std::uint64_t limit = limit_bytes > envelope ? limit_bytes - envelope : 0;
+    std::size_t longest = 1;
+    for (const auto& lane : recording.lanes()) longest = std::max(longest, lane->step_count());
+    Detail detail;
+    bool fits = false;
+    std::size_t left_out = 0;
+    std::string events = events_of(recording, limit, detail, fits, left_out);
+    while (!fits && detail.stride < longest) {
+        detail.coarsen();
+        events = events_of(recording, limit, detail, fits, left_out);
+    }
+    std::string note = detail.left_out();
+    if (left_out > 0) note += "; " + std::to_string(left_out) + " sequences";
+    if (!fits && left_out == 0) note += "; whatever came after the limit";
+    std::string json = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + quoted(recording.title().substr(0, 100));
+    if (!note.empty()) json += ",\"left_out\":" + quoted("To stay within " + std::to_string(limit_bytes) + " bytes: " + note);
+    json += "},\"traceEvents\":[\n";
+    if (!note.empty()) {
+        json += "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":2,\"s\":\"g\",\"name\":" + quoted("Left out: " + note) + "}";
+        if (!events.empty()) json += ",\n";
+    }
+    return json + events + "\n]}\n";
+}
+
+}  // namespace kvloupe
