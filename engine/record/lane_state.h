@@ -54,6 +54,8 @@ public:
     std::uint32_t used_blocks() const { return m_used; }  // blocks with an owner
     std::uint64_t memory_bytes() const;                    // held by this object (measured by capacity)
 
+    const std::vector<std::uint32_t>& holders() const { return m_holders; }  // sequences with a table, unordered
+
     // Physical ids of free blocks from the head of the free queue; at most `limit`.
     std::vector<BlockId> free_order(std::size_t limit = SIZE_MAX) const;
 

@@ -69,9 +69,10 @@ void append_step(std::string& json, std::size_t step, const LaneState& state, co
     append_list(json, "free_order", state.free_order(), block_text);
     json += ",\"tables\":{";
     bool first = true;
-    for (std::uint32_t id = 0; id < state.sequences().size(); ++id) {
+    std::vector<std::uint32_t> holders = state.holders();
+    std::sort(holders.begin(), holders.end());
+    for (const std::uint32_t id : holders) {
         const std::vector<BlockId>& table = state.sequences()[id].table;
-        if (table.empty()) continue;
         json += (first ? "" : ",") + name_text(id) + ":[";
         first = false;
         for (std::size_t i = 0; i < table.size(); ++i) json += (i ? "," : "") + block_text(table[i]);

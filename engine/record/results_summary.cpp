@@ -23,6 +23,26 @@ Json optional_number(const std::optional<double>& value) {
 Json count_or_null(std::uint64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// Objects and lists of objects over lines, lists of numbers on one.
+void append_json(std::string& text, const Json& json, int indent) {
+    const auto line = [&](int depth) { text += '\n' + std::string(static_cast<std::size_t>(depth) * 2, ' '); };
+    if (json.empty() || (!json.is_object() && !(json.is_array() && json.front().is_object()))) {
+        text += json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        return;
+    }
+    text += json.is_object() ? '{' : '[';
+    bool first = true;
+    for (const auto& item : json.items()) {
+        if (!first) text += ',';
+        first = false;
+        line(indent + 1);
+        if (json.is_object()) text += Json(item.key()).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+        append_json(text, item.value(), indent + 1);
+    }
+    line(indent);
+    text += json.is_object() ? '}' : ']';
+}
+
 Json model_of(const LaneInfo& info) {
     Json model;
     model["name"] = text_or_null(info.model_name);
@@ -248,7 +268,9 @@ std::string summary_json(const Recording& recording) {
     for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",
                             "decode_tokens_per_s"})
         origins[key] = "derived";
-    return summary.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    std::string text;
+    append_json(text, summary, 0);
+    return text += '\n';
 }
 
 }  // namespace kvloupe

@@ -45,6 +45,22 @@ struct Detail {
     }
 };
 
+// No stage slice is shorter than this (its keys alone), so a level that cannot fit is not tried.
+constexpr std::uint64_t least_stage_bytes = 110;
+
+std::uint64_t least_size(const Recording& recording, const Detail& detail) {
+    std::uint64_t slices = 0;
+    for (const auto& lane : recording.lanes()) {
+        const std::size_t steps = lane->step_count();
+        if (steps == 0 || detail.stages == Detail::no_stages) continue;
+        if (detail.stages == Detail::by_layer) slices += lane->step(steps - 1).stages.end;
+        else
+            for (std::size_t s = 0; s < steps; ++s)
+                slices += lane->step(s).stages.size() / std::max<std::uint64_t>(lane->info().layers, 1);
+    }
+    return slices * least_stage_bytes;
+}
+
 class Trace {
 public:
     explicit Trace(std::uint64_t limit) : m_limit(limit) {}
@@ -203,10 +219,11 @@ struct Track {
 std::vector<Track> tracks_of(const LaneRecord& lane) {
     std::vector<Track> tracks(lane.sequences().size());
     const std::size_t steps = lane.step_count();
+    std::vector<std::uint32_t> first_tokens;
     for (std::size_t s = 0; s < steps; ++s) {
         const StepRecord& step = lane.step(s);
         const std::uint64_t end = step.start_ns + step.duration_ns;
-        std::vector<std::uint32_t> first_tokens;
+        first_tokens.clear();
         for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
             const TokenRecord& token = lane.tokens()[t];
             if (token.source == TokenRecord::prompt || token.sequence.value >= tracks.size()) continue;
@@ -292,6 +309,7 @@ std::string trace_json(const Recording& recording, std::uint64_t limit_bytes) {
     Detail detail;
     bool fits = false;
     std::size_t left_out = 0;
+    while (detail.stages != Detail::no_stages && least_size(recording, detail) > limit) detail.coarsen();
     std::string events = events_of(recording, limit, detail, fits, left_out);
     while (!fits && detail.stride < longest) {
         detail.coarsen();
