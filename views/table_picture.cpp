@@ -23,6 +23,26 @@ QVariant cell(const QAbstractItemModel& model, int row, int column, int role) {
     return model.data(model.index(row, column), role);
 }
 
+constexpr double bar_text_width = 44;  // room for "100.0 %" behind a bar
+
+void paintSparks(const Canvas& canvas, const QRectF& area, const QVariantList& values, const QColor& colour) {
+    std::vector<double> numbers;
+    for (const QVariant& value : values) numbers.push_back(value.toDouble());
+    if (numbers.empty()) return;
+    std::vector<double> sorted = numbers;
+    std::sort(sorted.begin(), sorted.end());
+    const double greatest = sorted.back(), median = sorted[sorted.size() / 2];
+    if (!(greatest > 0)) return;
+    const QRectF box = area.adjusted(0, canvas.u(3), 0, -canvas.u(3));
+    const double pitch = std::min(canvas.u(7), box.width() / static_cast<double>(numbers.size()));
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        const double height = std::max(1.0, box.height() * numbers[i] / greatest);
+        canvas.painter().fillRect(QRectF(box.left() + static_cast<double>(i) * pitch, box.bottom() - height,
+                                         std::max(1.0, pitch - canvas.u(1)), height),
+                                  numbers[i] > 1.5 * median ? canvas.colours().focus : colour);
+    }
+}
+
 // Marks and text of one cell; shared by screen and export.
 void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
     const Palette& colours = canvas.colours();
@@ -47,6 +67,26 @@ void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
         area.setLeft(area.left() + canvas.u(16));
     }
     const QString text = index.data(Qt::DisplayRole).toString();
+    const QVariant colour = index.data(colourRole), bar = index.data(barRole), sparks = index.data(sparkRole);
+    if (sparks.isValid()) {
+        paintSparks(canvas, area, sparks.toList(), colour.value<QColor>());
+        return;
+    }
+    if (bar.isValid()) {
+        const QRectF track = area.adjusted(0, area.height() * 0.28, -canvas.u(bar_text_width), -area.height() * 0.28);
+        canvas.painter().fillRect(track, colours.free);
+        canvas.painter().fillRect(QRectF(track.left(), track.top(),
+                                         std::max(1.0, track.width() * std::clamp(bar.toDouble(), 0.0, 1.0)), track.height()),
+                                  colour.value<QColor>());
+        canvas.text(QRectF(track.right(), area.top(), canvas.u(bar_text_width), area.height()), text, style,
+                    Qt::AlignRight | Qt::AlignVCenter);
+        return;
+    }
+    if (colour.isValid()) {
+        const double side = canvas.u(9);
+        canvas.painter().fillRect(QRectF(area.left(), area.center().y() - side / 2, side, side), colour.value<QColor>());
+        area.setLeft(area.left() + side + canvas.u(6));
+    }
     const auto alignment = static_cast<Qt::Alignment>(index.data(Qt::TextAlignmentRole).toInt());
     if (origin.isValid() && !text.isEmpty()) {
         canvas.number(area, static_cast<Origin>(origin.toInt()), text, style);
@@ -79,6 +119,8 @@ public:
         if (index.data(ownerRole).isValid()) width += 15 * m_scale;
         if (index.data(glyphRole).isValid()) width += 16 * m_scale;
         if (index.data(originRole).isValid()) width += 14 * m_scale;
+        if (index.data(colourRole).isValid()) width += 15 * m_scale;
+        if (index.data(barRole).isValid() || index.data(sparkRole).isValid()) width += 90 * m_scale;
         return QSize(qRound(width), qRound(19 * m_scale));
     }
 
@@ -126,10 +168,11 @@ void styleTable(QTableView* table, const Palette& palette, double rowHeight, dou
     table->setPalette(colours);
 }
 
-void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow) {
+void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow,
+                double rowHeightAtFull) {
     const int columns = model.columnCount(), rows = model.rowCount();
     if (columns == 0) return;
-    const double rowHeight = canvas.u(19), padding = canvas.u(12);
+    const double rowHeight = canvas.u(rowHeightAtFull), padding = canvas.u(12);
     const TextStyle headStyle{11.5, QFont::Normal, canvas.colours().ink2, false};
     const int fitting = std::max(0, static_cast<int>((area.height() - canvas.u(24)) / rowHeight));
     const bool cut = rows - firstRow > fitting;
@@ -144,6 +187,8 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
             if (cell(model, r, c, ownerRole).isValid()) need += canvas.u(15);
             if (cell(model, r, c, glyphRole).isValid()) need += canvas.u(16);
             if (cell(model, r, c, originRole).isValid()) need += canvas.u(14);
+            if (cell(model, r, c, colourRole).isValid()) need += canvas.u(15);
+            if (cell(model, r, c, barRole).isValid() || cell(model, r, c, sparkRole).isValid()) need += canvas.u(90);
             width = std::max(width, need);
         }
         widths[static_cast<std::size_t>(c)] = width + padding;

@@ -22,12 +22,19 @@ inline constexpr int originRole = 0x0100 + 51;
 // A cell's event glyph (int of EventKind) or owner swatch (unsigned), drawn in front of the text.
 inline constexpr int glyphRole = 0x0100 + 52;
 inline constexpr int ownerRole = 0x0100 + 53;
+// A colour (QColor): a swatch in front of the text; with barRole or sparkRole the colour of the bars.
+inline constexpr int colourRole = 0x0100 + 54;
+// A share 0 .. 1 (double), drawn as a bar with the text behind it.
+inline constexpr int barRole = 0x0100 + 55;
+// Values of equal kind (QVariantList of double), drawn as small bars from 0; one that stands out by half is in focus.
+inline constexpr int sparkRole = 0x0100 + 56;
 
 // Row height at 100 %: 19 events, 24 stages, 29 lanes. Keyboard: rows are selected, arrows move.
 void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale);
 
-// Header and as many rows from `firstRow` as fit; a last line says how many are left out.
-void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0);
+// Header and as many rows from `firstRow` as fit; a last line says how many are left out. rowHeight: at 100 %.
+void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0,
+                double rowHeight = 19);
 
 // RFC 4180: header row, then all rows.
 QString tableCsv(const QAbstractItemModel& model);
