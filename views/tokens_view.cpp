@@ -25,7 +25,7 @@ TokensView::Grid TokensView::gridFor(double width) const {
     Grid grid;
     const double scale = unit();
     grid.narrowLabels = width < 420 * scale;
-    grid.left = (m_blockSize == 0 ? 44 : grid.narrowLabels ? 56 : 92) * scale;
+    grid.left = (m_blockSize == 0 ? 44 : grid.narrowLabels ? 60 : 104) * scale;
     grid.top = 22 * scale;
     grid.rowHeight = 26 * scale;
     const double room = std::max(40.0, width - grid.left - 8 * scale);
@@ -218,6 +218,7 @@ void TokensView::paintCell(const Canvas& canvas, const QRectF& box, std::uint32_
     const TrackedToken& token = m_track.tokens()[position];
     const bool computedNow = position >= m_work.first && position < m_work.first + m_work.count;
     const bool written = position < m_written && (m_blockSize == 0 || logical < m_table.size());
+    const bool givenBack = m_blockSize > 0 && m_table.empty();
     const bool shared = logical < m_owners.size() && m_owners[logical] > 1;
     if (computedNow) {
         canvas.ownerRect(inner, owner, canvas.ownerFill(owner));
@@ -226,7 +227,7 @@ void TokensView::paintCell(const Canvas& canvas, const QRectF& box, std::uint32_
         canvas.ownerRect(inner, owner, canvas.mix(colours.owner(owner), colours.panel, logical % 2 ? 0.24 : 0.14));
     } else {
         painter.fillRect(inner, colours.panel);
-        canvas.outline(inner, canvas.ownerBorder(owner), 1, Qt::DashLine);
+        canvas.outline(inner, givenBack ? colours.freeBorder : canvas.ownerBorder(owner), 1, Qt::DashLine);
     }
     if (shared) painter.fillRect(QRectF(inner.left(), inner.bottom() - canvas.u(3), inner.width(), canvas.u(3)), colours.ink1);
     const bool sampled = token.source != TokenRecord::prompt;

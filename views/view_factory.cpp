@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/view_factory.h"
 
+#include "views/pool_view.h"
 #include "views/tokens_view.h"
 
 #include <QCoreApplication>
@@ -23,6 +24,7 @@ std::unique_ptr<View> make(Cursor* cursor, QWidget* parent) {
 
 constexpr Entry entries[] = {
     {"tokens", QT_TRANSLATE_NOOP("kvloupe::views", "Tokens and block table"), "Step", make<TokensView>},
+    {"pool", QT_TRANSLATE_NOOP("kvloupe::views", "Block pool"), "Step", make<PoolView>},
 };
 
 }  // namespace
