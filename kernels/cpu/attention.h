@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Attention of a batch over the paged cache, on all threads.
+#pragma once
+
+#include "engine/backend.h"
+#include "kernels/cpu/aligned_bytes.h"
+#include "kernels/cpu/attention_plan.h"
+#include "kernels/cpu/cpu_cache.h"
+#include "kernels/cpu/thread_pool.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace kvloupe::cpu {
+
+class Attention {
+public:
+    Attention(ThreadPool& pool, Counters& counters) : m_pool(pool), m_counters(counters) {}
+
+    // The next run has another batch: plan anew.
+    void begin_batch() { m_planned = false; }
+    // out (rows, query_heads, head_dim); false: no memory for the scratch, out is then NaN.
+    bool run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache, std::uint32_t layer,
+             float* out);
+    // Softmax weights of the probe's heads for every row of the batch.
+    bool probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
+               std::uint32_t layer, AttentionProbe& probe);
+
+private:
+    struct Call;  // what run() was given
+    struct Scratch;
+
+    bool prepare(const Batch& batch, const AttentionShape& shape);
+    Scratch scratch(unsigned thread) const;
+    void run_task(const Call& call, const AttentionTask& task, const Scratch& scratch);
+    void attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch);
+    void finish(const Call& call, const QueryGroup& group, const Scratch& scratch);
+
+    ThreadPool& m_pool;
+    Counters& m_counters;
+    AttentionPlan m_plan;
+    AttentionShape m_shape;
+    bool m_planned = false;
+    AlignedBytes m_scratch;  // per thread
+    AlignedBytes m_states;   // (plan.states) of shared-out tiles
+    std::unique_ptr<std::atomic<std::uint32_t>[]> m_tiles_left;  // (groups) of split groups
+    std::size_t m_tiles_left_size = 0;
+};
+
+}  // namespace kvloupe::cpu

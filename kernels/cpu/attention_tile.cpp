@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Attention of the queries of one KV head over one tile of up to 256 tokens.
+//
+// A tile is a fixed run of positions, independent of block borders, and its tokens are reached through offsets: the
+// arithmetic is the same whatever the block size, which is what makes results equal bit for bit.
+// Scores: a key row is expanded once into registers and multiplied with every query that reads it; the partial sums of as
+// many tokens as a vector has lanes are then added crosswise, which costs three instructions per score instead of a
+// horizontal sum each. Values: four queries times four vectors of the head stay in registers over all tokens.
+// Rejected: one running softmax over tiles of a few tokens (rescales the output far more often); transposing keys on the
+// way into the cache (every other reader of the cache would pay).
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/attention_tile.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd-inl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace kvloupe::cpu::HWY_NAMESPACE {
+
+// Adds vectors v[0 .. lanes - 1] crosswise: lane i of the result is the sum of v[i]'s lanes.
+template <class D>
+HWY_INLINE hn::Vec<D> sums_of(D d, hn::Vec<D>* v) {
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (hn::MaxLanes(D()) > 1)
+        for (std::size_t count = hn::MaxLanes(d) / 2; count > 0; count /= 2)
+            for (std::size_t i = 0; i < count; ++i)
+                v[i] = hn::Add(hn::ConcatEven(d, v[2 * i + 1], v[2 * i]), hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
+#endif
+    (void)d;
+    return v[0];
+}
+
+// Multiplies S vectors of a key row, from element `at` on, with every query; lanes[query][token] takes the partial sums.
+template <int S, bool First, class D, class T>
+HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTile& tile, std::uint32_t at, float* lanes) {
+    constexpr std::size_t n = hn::MaxLanes(D());
+    hn::Vec<D> k[S];
+    for (int s = 0; s < S; ++s)
+        k[s] = load_f32(d, type, key + (at + static_cast<std::size_t>(s) * n) * T::size);
+    for (std::uint32_t m = 0; m < tile.queries; ++m) {
+        const float* q = tile.q + std::size_t{m} * tile.head_dim + at;
+        float* sum = lanes + std::size_t{m} * n * n;
+        auto total = First ? hn::Mul(k[0], hn::LoadU(d, q)) : hn::MulAdd(k[0], hn::LoadU(d, q), hn::Load(d, sum));
+        for (int s = 1; s < S; ++s) total = hn::MulAdd(k[s], hn::LoadU(d, q + static_cast<std::size_t>(s) * n), total);
+        hn::Store(total, d, sum);
+    }
+}
+
+template <class D, class T>
+void scores(D d, T type, const AttentionTile& tile, float* scratch) {
+    constexpr std::uint32_t n = hn::MaxLanes(D());
+    float* lanes = scratch + std::size_t{tile_queries} * tile_tokens;
+    const auto scale = hn::Set(d, tile.scale);
+    for (std::uint32_t t = 0; t < tile.tokens; t += n) {
+        const std::uint32_t count = std::min(n, tile.tokens - t);
+        for (std::uint32_t j = 0; j < count; ++j) {
+            const std::byte* key = tile.keys + tile.offsets[t + j] * T::size;
+            float* to = lanes + std::size_t{j} * n;
+            std::uint32_t at = 0;
+            if (4 * n <= tile.head_dim) {
+                score_slice<4, true>(d, type, key, tile, 0, to);
+                at = 4 * n;
+            } else {
+                score_slice<1, true>(d, type, key, tile, 0, to);
+                at = n;
+            }
+            for (; at + 4 * n <= tile.head_dim; at += 4 * n) score_slice<4, false>(d, type, key, tile, at, to);
+            for (; at < tile.head_dim; at += n) score_slice<1, false>(d, type, key, tile, at, to);
+        }
+        for (std::uint32_t m = 0; m < tile.queries; ++m) {
+            hn::Vec<D> v[n];
+            for (std::uint32_t j = 0; j < n; ++j)
+                v[j] = j < count ? hn::Load(d, lanes + (std::size_t{m} * n + j) * n) : hn::Zero(d);
+            hn::StoreU(hn::Mul(sums_of(d, v), scale), d, scratch + std::size_t{m} * tile_tokens + t);
+        }
+    }
+}
+
+// scores (visible) become exp(score - maximum); up to the next vector border they become 0.
+template <class D>
+void soften(D d, float* score, std::uint32_t visible, float& maximum, float& sum) {
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    if (visible == 0) {
+        maximum = -std::numeric_limits<float>::infinity();
+        sum = 0;
+        return;
+    }
+    for (std::uint32_t t = visible; t % n != 0; ++t) score[t] = -std::numeric_limits<float>::infinity();
+    auto highest = hn::Load(d, score);
+    for (std::uint32_t t = n; t < visible; t += n) highest = hn::Max(highest, hn::Load(d, score + t));
+    maximum = hn::GetLane(hn::MaxOfLanes(d, highest));
+    const auto top = hn::Set(d, maximum);
+    auto total = hn::Zero(d);
+    for (std::uint32_t t = 0; t < visible; t += n) {
+        const auto e = exp_f32(d, hn::Sub(hn::Load(d, score + t), top));
+        total = hn::Add(total, e);
+        hn::Store(e, d, score + t);
+    }
+    sum = hn::GetLane(hn::SumOfLanes(d, total));
+}
+
+// value[m][at ..] = sum over tokens of weight * v, for M queries and S vectors of the head.
+template <int M, int S, class D, class T>
+void value_slice(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t first, std::uint32_t at,
+                 float* value) {
+    constexpr std::size_t n = hn::MaxLanes(D());
+    hn::Vec<D> sums[M * S];
+    for (int k = 0; k < M * S; ++k) sums[k] = hn::Zero(d);
+    const std::uint32_t* visible = tile.visible + first;
+    const float* p = weights + std::size_t{first} * tile_tokens;
+    std::uint32_t common = visible[0];
+    for (int m = 1; m < M; ++m) common = std::min(common, visible[m]);
+    for (std::uint32_t t = 0; t < common; ++t) {
+        const std::byte* from = tile.values + (tile.offsets[t] + at) * T::size;
+        hn::Vec<D> v[S];
+        for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, from + static_cast<std::size_t>(s) * n * T::size);
+        for (int m = 0; m < M; ++m) {
+            const auto w = hn::Set(d, p[static_cast<std::size_t>(m) * tile_tokens + t]);
+            for (int s = 0; s < S; ++s) sums[m * S + s] = hn::MulAdd(w, v[s], sums[m * S + s]);
+        }
+    }
+    // Tokens that only later queries see: what a query does not see must not touch it, not even times zero.
+    for (int m = 0; m < M; ++m)
+        for (std::uint32_t t = common; t < visible[m]; ++t) {
+            const std::byte* from = tile.values + (tile.offsets[t] + at) * T::size;
+            const auto w = hn::Set(d, p[static_cast<std::size_t>(m) * tile_tokens + t]);
+            for (int s = 0; s < S; ++s)
+                sums[m * S + s] =
+                    hn::MulAdd(w, load_f32(d, type, from + static_cast<std::size_t>(s) * n * T::size), sums[m * S + s]);
+        }
+    for (int m = 0; m < M; ++m)
+        for (int s = 0; s < S; ++s)
+            hn::StoreU(sums[m * S + s], d,
+                       value + (std::size_t{first} + static_cast<std::size_t>(m)) * tile.head_dim + at +
+                           static_cast<std::size_t>(s) * n);
+}
+
+template <int M, class D, class T>
+void value_rows(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t first, float* value) {
+    constexpr std::uint32_t n = hn::MaxLanes(D());
+    std::uint32_t at = 0;
+    for (; at + 4 * n <= tile.head_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
+    for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+}
+
+template <class D, class T>
+void values(D d, T type, const AttentionTile& tile, const float* weights, float* value) {
+    std::uint32_t m = 0;
+    for (; m + 4 <= tile.queries; m += 4) value_rows<4>(d, type, tile, weights, m, value);
+    if (tile.queries - m == 3) value_rows<3>(d, type, tile, weights, m, value);
+    if (tile.queries - m == 2) value_rows<2>(d, type, tile, weights, m, value);
+    if (tile.queries - m == 1) value_rows<1>(d, type, tile, weights, m, value);
+}
+
+// Calls f(type) with the element type of a cache.
+template <class F>
+HWY_INLINE void with_type(DType dtype, F&& f) {
+    if (dtype == DType::f32) f(F32{});
+    if (dtype == DType::f16) f(F16{});
+    if (dtype == DType::bf16) f(BF16{});
+}
+
+// Calls f(d) with the longest vectors that divide the head.
+template <class F>
+HWY_INLINE void with_lanes(std::uint32_t head_dim, F&& f) {
+    const hn::CappedTag<float, 16> widest;
+    const hn::CappedTag<float, 8> eight;
+    if (head_dim % hn::MaxLanes(widest) == 0) return f(widest);
+    if (head_dim % hn::MaxLanes(eight) == 0) return f(eight);
+    f(hn::CappedTag<float, 1>());
+}
+
+void tile_scores_simd(const AttentionTile& tile, float* scratch) {
+    with_lanes(tile.head_dim, [&](auto d) { with_type(tile.dtype_k, [&](auto type) { scores(d, type, tile, scratch); }); });
+}
+
+void attend_tile_simd(const AttentionTile& tile, float* scratch, const AttentionState& state) {
+    tile_scores_simd(tile, scratch);
+    const hn::CappedTag<float, 16> d;
+    for (std::uint32_t m = 0; m < tile.queries; ++m)
+        soften(d, scratch + std::size_t{m} * tile_tokens, tile.visible[m], state.maximum[m], state.sum[m]);
+    with_lanes(tile.head_dim,
+               [&](auto tag) { with_type(tile.dtype_v, [&](auto type) { values(tag, type, tile, scratch, state.value); }); });
+}
+
+void join_states_simd(const AttentionState& state, const AttentionState& later, std::uint32_t queries,
+                      std::uint32_t head_dim) {
+    const hn::ScalableTag<float> d;
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    for (std::uint32_t m = 0; m < queries; ++m) {
+        if (later.sum[m] == 0) continue;  // nothing seen: a sum is at least exp(0) otherwise, or NaN
+        const float top = std::max(state.maximum[m], later.maximum[m]);
+        const float a = state.sum[m] == 0 ? 0.0f : std::exp(state.maximum[m] - top);
+        const float b = std::exp(later.maximum[m] - top);
+        float* value = state.value + std::size_t{m} * head_dim;
+        const float* added = later.value + std::size_t{m} * head_dim;
+        const auto va = hn::Set(d, a), vb = hn::Set(d, b);
+        std::uint32_t i = 0;
+        for (; i + n <= head_dim; i += n)
+            hn::StoreU(hn::MulAdd(hn::LoadU(d, value + i), va, hn::Mul(hn::LoadU(d, added + i), vb)), d, value + i);
+        for (; i < head_dim; ++i) value[i] = value[i] * a + added[i] * b;
+        state.sum[m] = state.sum[m] * a + later.sum[m] * b;
+        state.maximum[m] = top;
+    }
+}
+
+void finish_state_simd(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
+    const hn::ScalableTag<float> d;
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    const float* value = state.value + std::size_t{query} * head_dim;
+    const float inverse = 1.0f / state.sum[query];
+    const auto factor = hn::Set(d, inverse);
+    std::uint32_t i = 0;
+    for (; i + n <= head_dim; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, value + i), factor), d, out + i);
+    for (; i < head_dim; ++i) out[i] = value[i] * inverse;
+}
+
+}  // namespace kvloupe::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvloupe::cpu {
+
+HWY_EXPORT(tile_scores_simd);
+HWY_EXPORT(attend_tile_simd);
+HWY_EXPORT(join_states_simd);
+HWY_EXPORT(finish_state_simd);
+
+void tile_scores(const AttentionTile& tile, float* scratch) { HWY_DYNAMIC_DISPATCH(tile_scores_simd)(tile, scratch); }
+void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state) {
+    HWY_DYNAMIC_DISPATCH(attend_tile_simd)(tile, scratch, state);
+}
+void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t head_dim) {
+    HWY_DYNAMIC_DISPATCH(join_states_simd)(state, later, queries, head_dim);
+}
+void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
+    HWY_DYNAMIC_DISPATCH(finish_state_simd)(state, query, head_dim, out);
+}
+
+}  // namespace kvloupe::cpu
+#endif

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Product of few rows with a q8_0, q4_0 or q4_1 matrix. Weights are expanded exactly in registers and multiplied with f32
+// activations: nothing is rounded but the f32 sums.
+#include "kernels/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/matvec_packed.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/simd-inl.h"
+
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace kvloupe::cpu::HWY_NAMESPACE {
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::Rebind<std::int32_t, Floats>;
+using V = hn::Vec<Floats>;
+
+// Packs whose scales are expanded together: converting one f16 costs as much as converting a vector of them.
+constexpr std::uint64_t span_packs = 64;
+
+// A pack's scale (and offset) as f16 at its front, then the quants.
+struct Q8_0 { static constexpr std::uint64_t size = 34, front = 2; };
+struct Q4_0 { static constexpr std::uint64_t size = 18, front = 2; };
+struct Q4_1 { static constexpr std::uint64_t size = 20, front = 4; };
+
+struct Scales {
+    HWY_ALIGN float scale[span_packs];
+    HWY_ALIGN float offset[span_packs];
+};
+
+template <class T>
+HWY_INLINE void load_scales(T, const std::byte* packs, std::uint64_t count, Scales& scales) {
+    constexpr bool offsets = T::front == 4;
+    HWY_ALIGN std::uint16_t bits[2][span_packs];
+    for (std::uint64_t p = 0; p < count; ++p) {
+        std::memcpy(&bits[0][p], packs + p * T::size, 2);
+        if (offsets) std::memcpy(&bits[1][p], packs + p * T::size + 2, 2);
+    }
+    const Floats d;
+    const std::uint64_t lanes = hn::Lanes(d);
+    for (std::uint64_t p = count; p < (count + lanes - 1) / lanes * lanes; ++p) bits[0][p] = bits[1][p] = 0;
+    for (std::uint64_t p = 0; p < count; p += lanes) {
+        hn::Store(load_f32(d, F16{}, reinterpret_cast<const std::byte*>(&bits[0][p])), d, scales.scale + p);
+        if (offsets)
+            hn::Store(load_f32(d, F16{}, reinterpret_cast<const std::byte*>(&bits[1][p])), d, scales.offset + p);
+    }
+}
+
+// What a nibble stands for, as scale * n + offset: the whole table of 16 in one vector where it has 16 lanes.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+struct Nibbles {
+    V table;
+    HWY_INLINE Nibbles(Floats d, V scale, V offset) : table(hn::MulAdd(hn::Iota(d, 0.0f), scale, offset)) {}
+    // The permutation looks at the low four bits of an index only, so the high nibble need not be masked off.
+    HWY_INLINE V low(Floats, hn::Vec<Ints> bytes) const { return V{_mm512_permutexvar_ps(bytes.raw, table.raw)}; }
+};
+#else
+struct Nibbles {
+    V scale, offset;
+    HWY_INLINE Nibbles(Floats, V s, V o) : scale(s), offset(o) {}
+    HWY_INLINE V low(Floats d, hn::Vec<Ints> bytes) const {
+        const Ints di;
+        return hn::MulAdd(hn::ConvertTo(d, hn::And(bytes, hn::Set(di, 15))), scale, offset);
+    }
+};
+#endif
+
+// Adds one pack of R matrix rows times N input rows to the sums.
+template <int R, int N, class T>
+HWY_INLINE void add_nibble_pack(T, const std::byte* const* packs, const Scales* scales, std::uint64_t p,
+                                const float* const* x, V* low_sums, V* high_sums) {
+    const Floats d;
+    const Ints di;
+    const hn::Rebind<std::uint8_t, Floats> bytes_tag;
+    const std::uint64_t lanes = hn::Lanes(d);
+    for (int r = 0; r < R; ++r) {
+        const V scale = hn::Set(d, scales[r].scale[p]);
+        const V offset = T::front == 4 ? hn::Set(d, scales[r].offset[p]) : hn::Mul(scale, hn::Set(d, -8.0f));
+        const Nibbles nibbles(d, scale, offset);
+        for (std::uint64_t v = 0; v < 16; v += lanes) {
+            const auto* q = reinterpret_cast<const std::uint8_t*>(packs[r] + T::front + v);
+            const auto bytes = hn::PromoteTo(di, hn::LoadU(bytes_tag, q));
+            const V low = nibbles.low(d, bytes);
+            const V high = nibbles.low(d, hn::ShiftRight<4>(bytes));
+            for (int n = 0; n < N; ++n) {
+                low_sums[r * N + n] = hn::MulAdd(low, hn::LoadU(d, x[n] + v), low_sums[r * N + n]);
+                high_sums[r * N + n] = hn::MulAdd(high, hn::LoadU(d, x[n] + 16 + v), high_sums[r * N + n]);
+            }
+        }
+    }
+}
+
+// q8_0: the quants are multiplied first and the scale once per pack.
+template <int R, int N>
+HWY_INLINE void add_pack(Q8_0, const std::byte* const* packs, const Scales* scales, std::uint64_t p,
+                         const float* const* x, V* sums, V*) {
+    const Floats d;
+    const Ints di;
+    const hn::Rebind<std::int8_t, Floats> bytes_tag;
+    const std::uint64_t lanes = hn::Lanes(d);
+    for (int r = 0; r < R; ++r) {
+        V products[N];
+        for (int n = 0; n < N; ++n) products[n] = hn::Zero(d);
+        for (std::uint64_t v = 0; v < 32; v += lanes) {
+            const auto* q = reinterpret_cast<const std::int8_t*>(packs[r] + Q8_0::front + v);
+            const V w = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(bytes_tag, q)));
+            for (int n = 0; n < N; ++n) products[n] = hn::MulAdd(w, hn::LoadU(d, x[n] + v), products[n]);
+        }
+        const V scale = hn::Set(d, scales[r].scale[p]);
+        for (int n = 0; n < N; ++n) sums[r * N + n] = hn::MulAdd(products[n], scale, sums[r * N + n]);
+    }
+}
+template <int R, int N>
+HWY_INLINE void add_pack(Q4_0 type, const std::byte* const* packs, const Scales* scales, std::uint64_t p,
+                         const float* const* x, V* low, V* high) {
+    add_nibble_pack<R, N>(type, packs, scales, p, x, low, high);
+}
+template <int R, int N>
+HWY_INLINE void add_pack(Q4_1 type, const std::byte* const* packs, const Scales* scales, std::uint64_t p,
+                         const float* const* x, V* low, V* high) {
+    add_nibble_pack<R, N>(type, packs, scales, p, x, low, high);
+}
+
+// Sums of R matrix rows times N input rows; the order of additions of one sum is the same for every R and N.
+template <int R, int N, class T>
+void packed_block(T type, const std::byte* weights, std::uint64_t cols, const float* in, float* sums) {
+    const Floats d;
+    const std::uint64_t packs = cols / 32;
+    Scales scales[R];
+    V low[R * N], high[R * N];
+    for (int k = 0; k < R * N; ++k) low[k] = high[k] = hn::Zero(d);
+    for (std::uint64_t first = 0; first < packs; first += span_packs) {
+        const std::uint64_t count = packs - first < span_packs ? packs - first : span_packs;
+        const std::byte* row[R];
+        const float* x[N];
+        for (int r = 0; r < R; ++r) {
+            row[r] = weights + (static_cast<std::uint64_t>(r) * packs + first) * T::size;
+            load_scales(type, row[r], count, scales[r]);
+        }
+        for (int n = 0; n < N; ++n) x[n] = in + static_cast<std::uint64_t>(n) * cols + first * 32;
+        for (std::uint64_t p = 0; p < count; ++p) {
+            add_pack<R, N>(type, row, scales, p, x, low, high);
+            for (int r = 0; r < R; ++r) row[r] += T::size;
+            for (int n = 0; n < N; ++n) x[n] += 32;
+        }
+    }
+    for (int k = 0; k < R * N; ++k) sums[k] = hn::GetLane(hn::SumOfLanes(d, hn::Add(low[k], high[k])));
+}
+
+template <int R, int N, class T>
+std::uint64_t packed_rows(T type, const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end,
+                          const ProductRows& rows) {
+    float sums[R * N];
+    std::uint64_t r = begin;
+    for (; r + R <= end; r += R) {
+        packed_block<R, N>(type, matrix.row(r), matrix.cols, rows.in, sums);
+        for (int i = 0; i < R; ++i)
+            for (int n = 0; n < N; ++n) {
+                float& target = rows.out[static_cast<std::uint64_t>(n) * matrix.rows + r + static_cast<std::uint64_t>(i)];
+                target = rows.accumulate ? target + sums[i * N + n] : sums[i * N + n];
+            }
+    }
+    return r;
+}
+
+template <class T>
+void packed(T type, const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, ProductRows rows) {
+    while (rows.count > 0) {
+        std::uint32_t step = 1;
+        if (rows.count >= 4) {
+            step = 4;
+            packed_rows<1, 4>(type, matrix, begin, end, rows);
+        } else if (rows.count >= 2) {
+            step = 2;
+            packed_rows<1, 2>(type, matrix, packed_rows<2, 2>(type, matrix, begin, end, rows), end, rows);
+        } else {
+            packed_rows<1, 1>(type, matrix, packed_rows<4, 1>(type, matrix, begin, end, rows), end, rows);
+        }
+        rows.in += step * matrix.cols;
+        rows.out += step * matrix.rows;
+        rows.count -= step;
+    }
+}
+
+void matvec_packed_simd(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows) {
+    if (matrix.dtype == DType::q8_0) packed(Q8_0{}, matrix, begin, end, rows);
+    if (matrix.dtype == DType::q4_0) packed(Q4_0{}, matrix, begin, end, rows);
+    if (matrix.dtype == DType::q4_1) packed(Q4_1{}, matrix, begin, end, rows);
+}
+
+}  // namespace kvloupe::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvloupe::cpu {
+
+HWY_EXPORT(matvec_packed_simd);
+
+void matvec_packed(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows) {
+    HWY_DYNAMIC_DISPATCH(matvec_packed_simd)(matrix, begin, end, rows);
+}
+
+}  // namespace kvloupe::cpu
+#endif

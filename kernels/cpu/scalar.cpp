@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cpu/scalar.h"
+
+#include "engine/model/half.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace kvloupe::cpu::scalar {
+
+namespace {
+
+std::uint16_t load16(const std::byte* from) {
+    std::uint16_t value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+double half_at(const std::byte* from) { return static_cast<double>(f16_to_f32(load16(from))); }
+
+// Low nibbles are elements 0 .. 15 of a pack, high nibbles 16 .. 31.
+int nibble(const std::byte* quants, std::uint64_t index) {
+    const int byte = static_cast<int>(quants[index % 16]);
+    return index < 16 ? byte & 15 : byte >> 4;
+}
+
+}  // namespace
+
+double element(DType dtype, const std::byte* row, std::uint64_t index) {
+    const std::byte* pack = row + index / elements_per_pack(dtype) * bytes_per_pack(dtype);
+    const std::uint64_t inside = index % elements_per_pack(dtype);
+    switch (dtype) {
+    case DType::f32: {
+        float value;
+        std::memcpy(&value, pack, sizeof value);
+        return static_cast<double>(value);
+    }
+    case DType::f16: return half_at(pack);
+    case DType::bf16: return static_cast<double>(bf16_to_f32(load16(pack)));
+    case DType::q8_0: return half_at(pack) * static_cast<double>(static_cast<std::int8_t>(pack[2 + inside]));
+    case DType::q4_0: return half_at(pack) * (nibble(pack + 2, inside) - 8);
+    case DType::q4_1: return half_at(pack) * nibble(pack + 4, inside) + half_at(pack + 2);
+    }
+    return 0;
+}
+
+void store_element(DType dtype, std::byte* row, std::uint64_t index, float value) {
+    if (dtype == DType::f32) {
+        std::memcpy(row + 4 * index, &value, sizeof value);
+        return;
+    }
+    const std::uint16_t bits = dtype == DType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
+    std::memcpy(row + 2 * index, &bits, sizeof bits);
+}
+
+void embed(const PackedMatrix& table, std::span<const TokenId> tokens, float* out) {
+    for (TokenId token : tokens)
+        for (std::uint64_t i = 0; i < table.cols; ++i)
+            *out++ = static_cast<float>(element(table.dtype, table.row(static_cast<std::uint64_t>(token)), i));
+}
+
+void rms_norm(std::span<const float> in, std::span<const float> weight, float epsilon, float* out) {
+    const std::size_t width = weight.size();
+    for (std::size_t row = 0; row < in.size() / width; ++row) {
+        const float* x = in.data() + row * width;
+        double squares = 0;
+        for (std::size_t i = 0; i < width; ++i) squares += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+        const double root = std::sqrt(squares / static_cast<double>(width) + static_cast<double>(epsilon));
+        for (std::size_t i = 0; i < width; ++i)
+            out[row * width + i] = static_cast<float>(static_cast<double>(x[i]) / root * static_cast<double>(weight[i]));
+    }
+}
+
+void matmul(const PackedMatrix& weight, const ProductRows& rows) {
+    for (std::uint32_t n = 0; n < rows.count; ++n)
+        for (std::uint64_t r = 0; r < weight.rows; ++r) {
+            double sum = 0;
+            for (std::uint64_t i = 0; i < weight.cols; ++i)
+                sum += element(weight.dtype, weight.row(r), i) * static_cast<double>(rows.in[n * weight.cols + i]);
+            float& out = rows.out[n * weight.rows + r];
+            out = static_cast<float>(rows.accumulate ? static_cast<double>(out) + sum : sum);
+        }
+}
+
+void rotate(float* x, std::span<const std::uint32_t> positions, std::uint32_t heads, std::uint32_t head_dim,
+            const RotaryShape& rotary) {
+    const std::uint32_t half = rotary.rotary_dim / 2;
+    for (std::size_t row = 0; row < positions.size(); ++row)
+        for (std::uint32_t head = 0; head < heads; ++head)
+            for (std::uint32_t i = 0; i < half; ++i) {
+                const double angle =
+                    positions[row] * std::pow(static_cast<double>(rotary.theta), -2.0 * i / rotary.rotary_dim);
+                float* base = x + (row * heads + head) * head_dim;
+                float& a = rotary.layout == RotaryLayout::adjacent ? base[2 * i] : base[i];
+                float& b = rotary.layout == RotaryLayout::adjacent ? base[2 * i + 1] : base[i + half];
+                const double first = static_cast<double>(a), second = static_cast<double>(b);
+                a = static_cast<float>(first * std::cos(angle) - second * std::sin(angle));
+                b = static_cast<float>(first * std::sin(angle) + second * std::cos(angle));
+            }
+}
+
+void silu_multiply(std::span<float> gate, std::span<const float> up) {
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+        const double x = static_cast<double>(gate[i]);
+        gate[i] = static_cast<float>(x / (1 + std::exp(-x)) * static_cast<double>(up[i]));
+    }
+}
+
+void gather_rows(const float* in, std::span<const std::uint32_t> rows, std::uint32_t width, float* out) {
+    for (std::uint32_t row : rows)
+        for (std::uint32_t i = 0; i < width; ++i) *out++ = in[std::uint64_t{row} * width + i];
+}
+
+void store(const float* x, std::span<const std::uint64_t> slots, const CacheView& cache) {
+    for (std::size_t row = 0; row < slots.size(); ++row)
+        for (std::uint32_t head = 0; head < cache.kv_heads; ++head)
+            for (std::uint32_t i = 0; i < cache.head_dim; ++i)
+                store_element(cache.dtype, cache.data, cache.row(slots[row], head) + i,
+                              x[(row * cache.kv_heads + head) * cache.head_dim + i]);
+}
+
+std::vector<double> attention_weights(const Batch& batch, const float* q, const AttentionShape& shape,
+                                      const CacheView& keys, const Query& query) {
+    const Batch::Sequence& sequence = batch.sequences[query.sequence];
+    const std::uint32_t kv_head = query.head / (shape.query_heads / shape.kv_heads);
+    const float* head_q =
+        q + (std::uint64_t{sequence.first_row + query.row} * shape.query_heads + query.head) * shape.head_dim;
+    std::vector<double> weights(sequence.first_position + query.row + 1);
+    for (std::uint32_t t = 0; t < weights.size(); ++t) {
+        const std::uint64_t block = batch.block_tables[sequence.table_begin + t / keys.block_size];
+        const std::uint64_t row = keys.row(block * keys.block_size + t % keys.block_size, kv_head);
+        double score = 0;
+        for (std::uint32_t i = 0; i < shape.head_dim; ++i)
+            score += static_cast<double>(head_q[i]) * element(keys.dtype, keys.data, row + i);
+        weights[t] = score * static_cast<double>(shape.scale);
+    }
+    const double top = *std::max_element(weights.begin(), weights.end());
+    double sum = 0;
+    for (double& weight : weights) sum += weight = std::exp(weight - top);
+    for (double& weight : weights) weight /= sum;
+    return weights;
+}
+
+void attention(const Batch& batch, const float* q, const AttentionShape& shape, const CacheView& keys,
+               const CacheView& values, double* out) {
+    for (std::uint32_t s = 0; s < batch.sequences.size(); ++s) {
+        const Batch::Sequence& sequence = batch.sequences[s];
+        for (std::uint32_t row = 0; row < sequence.rows; ++row)
+            for (std::uint32_t head = 0; head < shape.query_heads; ++head) {
+                const std::vector<double> weights = attention_weights(batch, q, shape, keys, {s, row, head});
+                const std::uint32_t kv_head = head / (shape.query_heads / shape.kv_heads);
+                double* to =
+                    out + (std::uint64_t{sequence.first_row + row} * shape.query_heads + head) * shape.head_dim;
+                std::fill(to, to + shape.head_dim, 0.0);
+                for (std::uint32_t t = 0; t < weights.size(); ++t) {
+                    const std::uint64_t block = batch.block_tables[sequence.table_begin + t / values.block_size];
+                    const std::uint64_t at = values.row(block * values.block_size + t % values.block_size, kv_head);
+                    for (std::uint32_t i = 0; i < shape.head_dim; ++i)
+                        to[i] += weights[t] * element(values.dtype, values.data, at + i);
+                }
+            }
+    }
+}
+
+}  // namespace kvloupe::cpu::scalar

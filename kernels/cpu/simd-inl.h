@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What the vectorised files share: loads that expand to f32, exp. Included once per instruction set.
+#if defined(KVLOUPE_CPU_SIMD_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef KVLOUPE_CPU_SIMD_INL_H
+#undef KVLOUPE_CPU_SIMD_INL_H
+#else
+#define KVLOUPE_CPU_SIMD_INL_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace kvloupe::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Elements of memory by their dtype; the pointer may be unaligned and is never dereferenced as T.
+struct F32 { static constexpr std::size_t size = 4; };
+struct F16 { static constexpr std::size_t size = 2; };
+struct BF16 { static constexpr std::size_t size = 2; };
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, F32, const std::byte* from) {
+    return hn::LoadU(d, reinterpret_cast<const float*>(from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, F16, const std::byte* from) {
+    const hn::Rebind<hwy::float16_t, D> half;
+    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, BF16, const std::byte* from) {
+    const hn::Rebind<std::uint16_t, D> bits;
+    const hn::Rebind<std::uint32_t, D> wide;
+    return hn::BitCast(
+        d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(bits, reinterpret_cast<const std::uint16_t*>(from)))));
+}
+
+// exp(x) for x <= 88 to within 2 units of the last place; below -87 it is 0, and NaN stays NaN.
+// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7 (remainder below 1e-8 relative).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+    const hn::Rebind<std::int32_t, D> di;
+    const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+    V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);          // ln 2 in two parts, the first exact in few bits
+    r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+    V p = hn::Set(d, 1.0f / 5040);
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
+    p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+    const auto power = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
+    const V y = hn::Mul(p, hn::BitCast(d, power));
+    return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.0f)), hn::Zero(d), y);
+}
+
+}  // namespace kvloupe::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
