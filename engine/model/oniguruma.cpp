@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Oniguruma to PCRE2, for what tokenizers use. \s and \w are written out, because PCRE2 10.42 counts U+180E as a space and
-// leaves marks out of words; \p{Name} with a script's name means its script extensions in PCRE2, so it becomes sc:Name.
+// leaves marks and Roman numerals out of words; \p{Name} with a script's name means its script extensions in PCRE2, so it becomes sc:Name.
 #include "engine/model/message.h"
 #include "engine/model/text_regex.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view spaces =
     "\\x{09}-\\x{0D}\\x{20}\\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}";
-constexpr std::string_view word = "\\p{L}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view word = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
 
 bool is_ascii_alnum(char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -60,7 +60,7 @@ private:
             group();
         } else if (c == '}') {
             take(1);
-            if (next_is("+")) m_refused = "'}+', which is possessive here and not there";
+            if (next_is("+")) m_refused = "'{...}+'";  // possessive in PCRE2, a repetition of a repetition there
         } else {
             take(1);
         }

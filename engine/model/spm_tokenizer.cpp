@@ -44,6 +44,21 @@ std::string spaces_from_marks(std::string_view token) {
     return out;
 }
 
+// Where a mark follows something else: the end of a word.
+std::size_t word_end(std::string_view text, std::size_t from) {
+    bool in_word = false;
+    for (std::size_t at = from; at < text.size(); ++at) {
+        if (text.substr(at, space_mark.size()) != space_mark) {
+            in_word = true;
+        } else if (in_word) {
+            return at;
+        } else {
+            at += space_mark.size() - 1;
+        }
+    }
+    return text.size();
+}
+
 }  // namespace
 
 SpmTokenizer::SpmTokenizer(SpmParts parts) : m_parts(std::move(parts)), m_search(m_parts.added_tokens) {
@@ -68,6 +83,7 @@ SpmTokenizer::SpmTokenizer(SpmParts parts) : m_parts(std::move(parts)), m_search
         case GgufTokenType::unused:
             m_ids.try_emplace(token, static_cast<TokenId>(id));
             m_longest = std::max(m_longest, token.size());
+            if (word_end(token, 0) != token.size()) m_merges_stay_in_words = false;
             break;
         }
     }
@@ -120,7 +136,7 @@ std::vector<TokenId> SpmTokenizer::encode(std::string_view text, bool parse_spec
                 marked += c;
             }
         }
-        encode_stretch(marked, out);
+        encode_words(marked, out);
         wants_space = false;
     }
     return out;
@@ -140,6 +156,20 @@ void SpmTokenizer::append_bytes(std::string_view bytes, std::vector<TokenId>& ou
         } else if (m_parts.unknown) {
             out.push_back(*m_parts.unknown);
         }
+    }
+}
+
+// No token reaches over the end of a word (so in every vocabulary trained with split_by_whitespace): then words can be
+// merged one by one with the same result, from a small heap.
+void SpmTokenizer::encode_words(std::string_view text, std::vector<TokenId>& out) const {
+    if (!m_merges_stay_in_words) {
+        encode_stretch(text, out);
+        return;
+    }
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = word_end(text, at);
+        encode_stretch(text.substr(at, end - at), out);
+        at = end;
     }
 }
 

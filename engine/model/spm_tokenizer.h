@@ -41,6 +41,7 @@ public:
     std::string kind() const override { return "SentencePiece (llama)"; }
 
 private:
+    void encode_words(std::string_view text, std::vector<TokenId>& out) const;
     void encode_stretch(std::string_view text, std::vector<TokenId>& out) const;
     void append_bytes(std::string_view bytes, std::vector<TokenId>& out) const;
     // -1 for what merging may not make: no token, or one that stands for no text.
@@ -50,6 +51,7 @@ private:
     SpmParts m_parts;
     std::unordered_map<std::string_view, TokenId> m_ids;  // normal, user-defined and unused tokens; views of m_parts
     std::size_t m_longest = 0;                            // bytes of the longest of them
+    bool m_merges_stay_in_words = true;                   // no token has a space mark after something else
     std::array<TokenId, 256> m_byte_tokens;               // <0xNN>, or -1
     AddedTokenSearch m_search;
 };
