@@ -6,10 +6,14 @@
 
 #include "engine/backend.h"
 #include "engine/record/recording.h"
+#include "engine/serve/logit_comparison.h"
 #include "engine/serve/scenario.h"
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -27,6 +31,8 @@ struct SessionOptions {
     std::function<void(double fraction, const std::string& what)> progress;
     std::optional<std::vector<AttentionWatch>> default_attention;  // where the scenario says nothing
     bool debug_poison = false;     // fresh blocks are filled with NaN
+    bool audit = false;            // the cache's invariants are checked after every step; debug builds always do
+    LogitTap logit_tap;            // may be empty
 };
 
 class Session {

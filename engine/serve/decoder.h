@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Decoder: the forward pass of a Llama model, composed from a backend's operations. Holds the activation buffers; knows
+// batches, not requests.
+#pragma once
+
+#include "engine/backend.h"
+#include "engine/serve/device_model.h"
+#include "engine/serve/scenario.h"
+
+#include <memory>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+struct ForwardOptions {
+    bool measure = false;                     // stage times are wanted
+    std::span<const AttentionWatch> watch;    // attention rows are wanted
+    std::stop_token stop;                     // looked at between layers
+};
+
+struct LayerProbe {
+    std::uint32_t layer = 0;
+    AttentionProbe probe;
+};
+
+struct ForwardResult {
+    bool stopped = false;                     // by the stop token: nothing below is meaningful
+    std::span<const float> logits;            // (logit_rows, vocabulary); valid until the next forward()
+    std::vector<LayerProbe> probes;
+};
+
+class Decoder {
+public:
+    explicit Decoder(std::shared_ptr<DeviceModel> device);
+
+    // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
+    Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
+    // Bytes that reserve() takes (derived).
+    std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const;
+
+    // Computes the batch; its K/V lies in `cache` afterwards. At most the reserved rows.
+    // Errors: the backend's.
+    Result<ForwardResult> forward(const Batch& batch, KvCache& cache, const ForwardOptions& options);
+
+    // Runs the batch again, layer by layer with checks: the first place in which a value is infinite or NaN, as
+    // "layer 3, in its attention half"; "the output projection" if all layers are finite.
+    std::string first_non_finite(const Batch& batch, KvCache& cache);
+
+    // Stages measured since the last clear, one per kind and layer, in the order of execution.
+    std::span<const StageRecord> stages() const { return m_stages; }
+    void clear_stages() { m_stages.clear(); }
+
+private:
+    void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+    void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
+    void run_output(const Batch& batch);
+    void mark(StageKind kind, std::uint16_t layer);
+    void collect_stages(const Batch& batch, const KvCacheShape& cache);
+    Result<bool> finite(std::uint32_t rows);
+
+    std::shared_ptr<DeviceModel> m_device;
+    std::uint32_t m_rows = 0;
+    std::uint32_t m_logit_rows = 0;
+    std::unique_ptr<Buffer> m_hidden;     // (rows, hidden): the residual stream
+    std::unique_ptr<Buffer> m_normed;     // (rows, hidden)
+    std::unique_ptr<Buffer> m_q;          // (rows, query_heads, head_dim)
+    std::unique_ptr<Buffer> m_k, m_v;     // (rows, kv_heads, head_dim)
+    std::unique_ptr<Buffer> m_attended;   // (rows, query_heads, head_dim)
+    std::unique_ptr<Buffer> m_gate, m_up; // (rows, intermediate)
+    std::unique_ptr<Buffer> m_gathered, m_gathered_normed;  // (logit_rows, hidden)
+    std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
+    std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
+    std::vector<StageRecord> m_stages;
+    bool m_measure = false;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Lane: one engine configuration at work. A step is what the contract (section 3) says it is; what happens goes to the
+// lane's writer. Not for several threads: the session's worker owns it.
+#pragma once
+
+#include "engine/cache/cache_manager.h"
+#include "engine/record/writer.h"
+#include "engine/serve/decoder.h"
+#include "engine/serve/device_model.h"
+#include "engine/serve/logit_comparison.h"
+#include "engine/serve/sampler.h"
+#include "engine/serve/scheduler.h"
+#include "engine/serve/slot_counts.h"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+struct LaneSetup {
+    LaneOptions options;
+    std::shared_ptr<DeviceModel> device;
+    std::string model_name;          // as in the scenario, or the file's name
+    std::uint32_t blocks = 0;        // physical blocks; 0 without a cache
+    bool poison_fresh_blocks = false;
+    bool audit = false;              // check the cache's invariants after every step; debug builds always do
+    std::vector<ScenarioAction> actions;
+};
+
+// What a step may use beyond the lane's own.
+struct StepContext {
+    LaneId lane;
+    std::stop_token stop;                          // the step is given up, unpublished
+    std::span<const AttentionWatch> watch;
+    bool measure_stages = true;
+    LogitComparison* comparison = nullptr;         // may be null
+    LogitTap logit_tap;                            // may be empty
+};
+
+class Lane {
+public:
+    // Takes the pool's memory. Errors: the backend's.
+    static Result<std::unique_ptr<Lane>> create(LaneSetup setup);
+
+    // What the recording says about the lane.
+    LaneInfo info() const;
+    const LaneSetup& setup() const { return m_setup; }
+
+    // Starts from nothing: no requests, an empty pool, step 0 of `writer`, which outlives the lane's use of it.
+    void begin(LaneWriter& writer);
+    void add_request(Request request);
+    // In the next step. Ids of requests that ended or do not exist are ignored.
+    void cancel(const std::string& request) { m_cancels.insert(request); }
+
+    // Requests that have not ended, those to come included.
+    bool has_work() const { return !m_coming.empty() || !m_scheduler->running().empty() || !m_scheduler->waiting().empty(); }
+    std::uint32_t next_step() const { return m_step; }
+    // Tokens of the longest running sequence.
+    std::uint32_t longest() const;
+
+    enum class Outcome : std::uint8_t {
+        stepped,
+        failed,   // published too; the requests that could not go on have ended as failed, the lane can go on
+        stopped,  // given up because of the stop token: nothing was published
+    };
+    Outcome step(const StepContext& context);
+    // Publishes idle steps until next_step() is `step`; only while nothing runs or waits.
+    void idle_until(std::uint32_t step);
+    // Why the last step failed.
+    const std::string& failure() const { return m_failure; }
+
+    // The cache's invariants (CACHE_SEMANTICS 1.1); a lane without a cache always passes.
+    Result<void> audit_cache() const;
+
+private:
+    explicit Lane(LaneSetup setup);
+
+    // lane.cpp
+    Result<Schedule> schedule();
+    void act();
+    void arrive();
+    void note_schedule(const Schedule& schedule);
+    void end_request(Request& request, Cause cause, const std::string& detail = {});
+    void release(Request& request, Cause cause);
+    void close_step(const Schedule& schedule);
+    void note_stages();
+    void record(EventKind kind, Cause cause, const Request& request, Event event = {});
+
+    // lane_forward.cpp
+    enum class Forward : std::uint8_t { done, failed, stopped };
+    Forward forward(const Schedule& schedule, const StepContext& context);
+    Forward forward_cached(const Schedule& schedule, const StepContext& context);
+    Forward forward_uncached(const Schedule& schedule, const StepContext& context);
+    Result<void> prepare_buffers(const Schedule& schedule);
+    void sample(Request& request, std::span<const float> logits, const StepContext& context);
+    void note_computed(const ScheduledSequence& scheduled);
+    void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
+    Forward fail(std::span<Request* const> requests, const std::string& reason);
+    Forward fail_all(const Schedule& schedule, const Error& error);
+    Forward finish_forward(const Schedule& schedule, const StepContext& context,
+                           const std::vector<std::span<const float>>& logits, const std::string& bad_place);
+
+    LaneSetup m_setup;
+    std::shared_ptr<DeviceModel> m_device;
+    std::unique_ptr<KvCache> m_cache_memory;   // the pool; without a cache: scratch for one sequence, grown on demand
+    Decoder m_decoder;
+    Sampler m_sampler;
+
+    // Since begin().
+    LaneWriter* m_writer = nullptr;
+    std::unique_ptr<CacheManager> m_cache;     // null without a cache
+    std::unique_ptr<Scheduler> m_scheduler;
+    std::vector<std::unique_ptr<Request>> m_requests;
+    std::map<std::string, Request*> m_by_name;
+    std::map<std::pair<std::uint32_t, std::uint32_t>, Request*> m_coming;  // by arrival step, then order
+    std::vector<ScenarioAction> m_actions;     // by step; taken from the end
+    std::set<std::string> m_cancels;
+    std::uint32_t m_step = 0;
+
+    // Of the step in progress.
+    StepRecord m_counters;
+    StageRecord m_schedule_stage;
+    struct Ending {
+        Request* request;
+        Cause cause;
+        std::string detail;
+    };
+    std::vector<Ending> m_endings;
+    std::uint64_t m_sample_ns = 0;
+    std::uint32_t m_sampled = 0;
+    std::string m_failure;
+    bool m_failed_last = false;
+};
+
+}  // namespace kvloupe

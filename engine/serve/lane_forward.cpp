@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The tensor half of a lane's step: batch, forward pass, sampling, and what of it is recorded.
+#include "engine/serve/lane.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+// Adds rows first .. first + count - 1 of a sequence, with its block table and slots.
+void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::uint32_t count,
+              std::span<const BlockId> table, std::uint32_t block_size) {
+    Batch::Sequence sequence;
+    sequence.first_row = batch.rows();
+    sequence.rows = count;
+    sequence.first_position = first;
+    sequence.table_begin = static_cast<std::uint32_t>(batch.block_tables.size());
+    sequence.table_size = static_cast<std::uint32_t>(table.size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+        batch.tokens.push_back(request.tokens[first + i]);
+        batch.positions.push_back(first + i);
+    }
+    for (const BlockId block : table) batch.block_tables.push_back(block.value);
+    SlotMapping(table, block_size).append(first, count, batch.slots);
+    batch.sequences.push_back(sequence);
+    if (first + count == request.size()) batch.logit_rows.push_back(batch.rows() - 1);
+}
+
+}  // namespace
+
+Lane::Forward Lane::fail(std::span<Request* const> requests, const std::string& reason) {
+    m_failure = reason;
+    for (Request* request : requests) m_endings.push_back({request, Cause::sequence_failed, reason});
+    return Forward::failed;
+}
+
+Lane::Forward Lane::fail_all(const Schedule& schedule, const Error& error) {
+    std::vector<Request*> requests;
+    for (const ScheduledSequence& scheduled : schedule.sequences) requests.push_back(scheduled.request);
+    m_endings.clear();
+    return fail(requests, "Step " + std::to_string(m_step) + " of lane '" + m_setup.options.name + "' failed: " + error.message());
+}
+
+// Room for the step's rows; without a cache also scratch for the K/V of its longest sequence.
+Result<void> Lane::prepare_buffers(const Schedule& schedule) {
+    std::uint32_t rows = 0, longest = 0;
+    const auto sequences = static_cast<std::uint32_t>(schedule.sequences.size());
+    for (const ScheduledSequence& scheduled : schedule.sequences) {
+        rows += scheduled.count;
+        longest = std::max(longest, scheduled.count);
+    }
+    if (m_cache) return m_decoder.reserve(rows, sequences);
+    const ModelConfig& config = m_device->model->config;
+    // Doubled, so that growth by a token a step seldom allocates.
+    const auto roomy = [&](std::uint32_t least, std::uint32_t most) {
+        std::uint32_t size = 128;
+        while (size < least) size *= 2;
+        return std::max(least, std::min(size, most));
+    };
+    const std::uint32_t piece = std::min(longest, m_setup.options.scheduler.max_num_batched_tokens);
+    if (auto reserved = m_decoder.reserve(roomy(piece, config.context_length), 1); !reserved) return reserved;
+    if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
+    KvCacheShape shape{config.layers, 1, roomy(longest, config.context_length), config.kv_heads, config.head_dim,
+                       DType::f32, DType::f32};
+    m_cache_memory.reset();
+    auto scratch = m_device->backend->kv_cache(shape, Purpose::activations);
+    if (!scratch) return scratch.error();
+    m_cache_memory = std::move(*scratch);
+    return {};
+}
+
+Lane::Forward Lane::forward(const Schedule& schedule, const StepContext& context) {
+    if (auto ready = prepare_buffers(schedule); !ready) return fail_all(schedule, ready.error());
+    return m_cache ? forward_cached(schedule, context) : forward_uncached(schedule, context);
+}
+
+Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& context) {
+    Batch batch;
+    for (const ScheduledSequence& scheduled : schedule.sequences)
+        add_rows(batch, *scheduled.request, scheduled.first, scheduled.count,
+                 m_cache->table(scheduled.request->sequence).blocks, m_cache->block_size());
+    auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+    if (!result) return fail_all(schedule, result.error());
+    if (result->stopped) return Forward::stopped;
+    const std::size_t vocabulary = m_device->model->config.vocabulary;
+    std::vector<std::span<const float>> logits(schedule.sequences.size());
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        const ScheduledSequence& scheduled = schedule.sequences[i];
+        if (scheduled.first + scheduled.count == scheduled.request->size())
+            logits[i] = result->logits.subspan(vocabulary * row++, vocabulary);
+    }
+    std::string place;
+    // In full before the batch is run again: that overwrites the buffers, but not the logits on the host.
+    if (!all_finite(result->logits)) place = m_decoder.first_non_finite(batch, *m_cache_memory);
+    if (place.empty()) note_attention(batch, schedule.sequences, *result);
+    return finish_forward(schedule, context, logits, place);
+}
+
+// Every sequence by itself, from its first token on, in pieces of at most the token budget.
+Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext& context) {
+    const BlockId whole{0};
+    std::vector<std::vector<float>> kept(schedule.sequences.size());
+    std::vector<std::span<const float>> logits(schedule.sequences.size());
+    std::string place;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        const ScheduledSequence& scheduled = schedule.sequences[i];
+        for (std::uint32_t first = 0; first < scheduled.count;) {
+            const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
+            Batch batch;
+            add_rows(batch, *scheduled.request, first, count, std::span(&whole, 1), m_cache_memory->shape().block_size);
+            auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+            if (!result) return fail_all(schedule, result.error());
+            if (result->stopped) return Forward::stopped;
+            kept[i].assign(result->logits.begin(), result->logits.end());
+            if (!all_finite(kept[i]) && place.empty()) place = m_decoder.first_non_finite(batch, *m_cache_memory);
+            else if (place.empty()) note_attention(batch, std::span(&scheduled, 1), *result);
+            first += count;
+        }
+        logits[i] = kept[i];
+    }
+    return finish_forward(schedule, context, logits, place);
+}
+
+// logits (sequences): empty where none were asked for. bad_place: where a value stopped being finite, or empty.
+Lane::Forward Lane::finish_forward(const Schedule& schedule, const StepContext& context,
+                                   const std::vector<std::span<const float>>& logits, const std::string& bad_place) {
+    if (!bad_place.empty()) {
+        std::vector<Request*> bad;
+        for (std::size_t i = 0; i < logits.size(); ++i)
+            if (!all_finite(logits[i])) bad.push_back(schedule.sequences[i].request);
+        // The others were neither computed nor sampled: the next step computes their tokens again.
+        return fail(bad, "Step " + std::to_string(m_step) + " of lane '" + m_setup.options.name +
+                             "' failed: the logits of request '" + bad.front()->name +
+                             "' are not finite; the first infinite or NaN value arose in " + bad_place +
+                             ". Check the weights, or try a cache precision with a larger range");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    for (const ScheduledSequence& scheduled : schedule.sequences) note_computed(scheduled);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+        if (!logits[i].empty()) sample(*schedule.sequences[i].request, logits[i], context);
+    const auto spent = std::chrono::steady_clock::now() - start;
+    m_sample_ns += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+    return Forward::done;
+}
+
+void Lane::note_computed(const ScheduledSequence& scheduled) {
+    Request& request = *scheduled.request;
+    Event event;
+    event.tokens = scheduled.count;
+    event.other = scheduled.first;
+    m_counters.computed_tokens += scheduled.count;
+    if (scheduled.first + scheduled.count <= request.prompt_tokens) {
+        record(EventKind::prefill, scheduled.cause, request, event);
+        m_counters.prefill_tokens += scheduled.count;
+    } else if (m_cache) {
+        record(EventKind::decode, scheduled.cause, request, event);
+        m_counters.decode_tokens += scheduled.count;
+    } else {
+        // All but the newest token were computed before.
+        event.tokens = scheduled.count - 1;
+        record(EventKind::prefill, Cause::no_kv_cache, request, event);
+        event.tokens = 1;
+        event.other = scheduled.count - 1;
+        record(EventKind::decode, Cause::next_token, request, event);
+        m_counters.prefill_tokens += scheduled.count - 1;
+        m_counters.decode_tokens += 1;
+    }
+    request.computed = scheduled.first + scheduled.count;
+}
+
+void Lane::sample(Request& request, std::span<const float> logits, const StepContext& context) {
+    const std::uint32_t index = request.output_tokens();
+    const TokenId forced = request.forced.empty() ? -1 : request.forced[index];
+    const SampledToken sampled = m_sampler.sample(logits, request.sampling, index, forced);
+    ++m_sampled;
+    TokenRecord token;
+    token.sequence = request.sequence;
+    token.position = request.size();
+    token.token = sampled.token;
+    token.source = forced < 0 ? TokenRecord::sampled : TokenRecord::forced;
+    token.rank = sampled.rank;
+    token.probability = sampled.probability;
+    m_writer->token(token, sampled.top());
+    if (context.comparison) {
+        if (const auto difference = context.comparison->add(context.lane, request.id, index, logits, sampled.token))
+            m_counters.logit_difference = std::fmax(m_counters.logit_difference, *difference);
+    }
+    if (context.logit_tap) context.logit_tap(context.lane, request.id, index, logits);
+    request.tokens.push_back(sampled.token);
+
+    const auto ends = [&](Cause cause) { m_endings.push_back({&request, cause, {}}); };
+    const std::span<const TokenId> end_tokens = m_device->model->tokenizer->end_tokens();
+    if (!request.forced.empty()) {
+        if (request.output_tokens() == request.forced.size()) ends(Cause::forced_tokens_used_up);
+    } else if (std::find(end_tokens.begin(), end_tokens.end(), sampled.token) != end_tokens.end()) {
+        ends(Cause::end_of_sequence);
+    } else if (request.output_tokens() == request.max_new_tokens) {
+        ends(Cause::length_reached);
+    }
+}
+
+// Rows of positions that were not computed before this step; a lane without a cache recomputes the others.
+void Lane::note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result) {
+    for (const LayerProbe& layer : result.probes) {
+        for (std::size_t h = 0; h < layer.probe.heads.size() && h < layer.probe.weights.size(); ++h) {
+            for (std::size_t s = 0; s < sequences.size(); ++s) {
+                const Batch::Sequence& rows = batch.sequences[s];
+                for (std::uint32_t r = 0; r < rows.rows; ++r) {
+                    const std::uint32_t position = rows.first_position + r;
+                    if (position < sequences[s].request->computed) continue;
+                    AttentionRow row;
+                    row.sequence = sequences[s].request->sequence;
+                    row.layer = static_cast<std::uint16_t>(layer.layer);
+                    row.head = static_cast<std::uint16_t>(layer.probe.heads[h]);
+                    row.position = position;
+                    row.key_count = position + 1;
+                    m_writer->attention_row(row, layer.probe.weights[h][rows.first_row + r]);
+                }
+            }
+        }
+    }
+}
+
+}  // namespace kvloupe

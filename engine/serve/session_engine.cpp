@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/serve/session_engine.h"
+
+#include "engine/serve/breakpoints.h"
+
+#include <algorithm>
+
+namespace kvloupe {
+
+Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& scenario, const SessionOptions& options) {
+    std::unique_ptr<SessionEngine> engine(new SessionEngine(scenario, options));
+    auto prepared = prepare_session(scenario, options);
+    if (!prepared) return prepared.error();
+    engine->m_prepared = std::move(*prepared);
+    for (const LaneSetup& setup : engine->m_prepared.lanes) {
+        auto lane = Lane::create(setup);
+        if (!lane) return Error{"Lane '" + setup.options.name + "': " + lane.error().sentence, lane.error().hint};
+        engine->m_lanes.push_back(std::move(*lane));
+    }
+    engine->m_watch.resize(engine->m_lanes.size());
+    engine->set_watch(engine->m_prepared.watch);
+    engine->m_breakpoints = scenario.breakpoints;
+    engine->begin();
+    return engine;
+}
+
+void SessionEngine::begin() {
+    m_writer = std::make_unique<RecordingWriter>(m_scenario.title, std::uint64_t{m_scenario.record.memory_mib} << 20);
+    m_limits.clear();
+    m_failure.clear();
+    std::vector<std::uint64_t> weights;
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+        const LaneInfo info = m_lanes[i]->info();
+        weights.push_back(info.weights_id);
+        m_writer->add_lane(info, m_prepared.vocabularies[i]);
+        const LaneOptions& options = m_prepared.lanes[i].options;
+        m_limits.push_back(options.kv_cache ? 0 : options.uncached_limit);
+    }
+    m_writer->lanes_complete();
+    m_comparison = std::make_unique<LogitComparison>(weights);
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) m_lanes[i]->begin(m_writer->lane(LaneId(static_cast<std::uint32_t>(i))));
+    for (std::size_t r = 0; r < m_scenario.requests.size(); ++r) {
+        const Request& first = m_prepared.requests[0][r];
+        RequestInfo info;
+        info.id = first.name;
+        info.prompt = first.tokens;
+        info.max_new_tokens = first.new_tokens();
+        info.arrival_step = first.arrival_step;
+        info.temperature = first.sampling.temperature;
+        info.top_k = first.sampling.top_k;
+        info.top_p = first.sampling.top_p;
+        const RequestId id = m_writer->add_request(std::move(info));
+        for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+            Request request = m_prepared.requests[i][r];
+            request.id = id;
+            m_lanes[i]->add_request(std::move(request));
+        }
+    }
+    m_writer->set_phase(Phase::paused);
+}
+
+bool SessionEngine::at_limit(std::size_t lane) const { return m_limits[lane] > 0 && m_lanes[lane]->longest() >= m_limits[lane]; }
+
+bool SessionEngine::has_work() const {
+    return std::any_of(m_lanes.begin(), m_lanes.end(), [](const auto& lane) { return lane->has_work(); });
+}
+
+std::string SessionEngine::limit_reason() const {
+    for (std::size_t i = 0; i < m_lanes.size(); ++i)
+        if (m_lanes[i]->has_work() && at_limit(i))
+            return "Lane '" + m_prepared.lanes[i].options.name + "' stopped at its limit of " + std::to_string(m_limits[i]) +
+                   " tokens: without a cache every step computes the whole prefix again. It can be continued.";
+    return {};
+}
+
+SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) {
+    Progress progress;
+    std::vector<std::size_t> able;
+    std::uint32_t behind = UINT32_MAX;
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+        if (!m_lanes[i]->has_work() || (!through && at_limit(i))) continue;
+        able.push_back(i);
+        behind = std::min(behind, m_lanes[i]->next_step());
+    }
+    if (able.empty()) {
+        progress.more = false;
+        progress.pause = limit_reason();
+        return progress;
+    }
+    const bool measure = behind % m_scenario.record.stages_every == 0;
+    for (const std::size_t i : able) {
+        Lane& lane = *m_lanes[i];
+        if (lane.next_step() != behind) continue;
+        const LaneId id(static_cast<std::uint32_t>(i));
+        const Lane::Outcome outcome =
+            lane.step({id, stop, m_watch[i], measure, m_comparison.get(), m_options.logit_tap});
+        if (outcome == Lane::Outcome::stopped) {
+            progress.stopped = true;
+            return progress;
+        }
+        if (outcome == Lane::Outcome::failed) {
+            m_failure = lane.failure();
+            if (progress.pause.empty()) progress.pause = m_failure;
+        }
+        for (const Breakpoint& breakpoint : m_breakpoints) {
+            auto hit = breakpoint_hit(breakpoint, *m_writer->recording(), id, behind);
+            if (!hit) continue;
+            if (progress.pause.empty()) progress.pause = *hit;
+            progress.breakpoints.push_back(std::move(*hit));
+        }
+    }
+    if (through) progress.pause.clear();
+    progress.more = false;
+    for (std::size_t i = 0; i < m_lanes.size(); ++i)
+        progress.more = progress.more || (m_lanes[i]->has_work() && (through || !at_limit(i)));
+    if (!progress.more && progress.pause.empty()) progress.pause = limit_reason();
+    return progress;
+}
+
+void SessionEngine::submit(std::vector<Request> requests, RequestInfo info) {
+    std::uint32_t ahead = 0;
+    for (const auto& lane : m_lanes) ahead = std::max(ahead, lane->next_step());
+    info.arrival_step = ahead;
+    info.arrival_ns = m_writer->elapsed_ns();
+    const RequestId id = m_writer->add_request(std::move(info));
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+        // A lane that had ended stood still while others went on; idle steps bring it level.
+        if (!m_lanes[i]->has_work()) m_lanes[i]->idle_until(ahead);
+        Request request = std::move(requests[i]);
+        request.id = id;
+        request.arrival_step = ahead;
+        request.submitted = true;
+        m_lanes[i]->add_request(std::move(request));
+    }
+    m_failure.clear();
+}
+
+void SessionEngine::cancel(const std::string& request) {
+    for (const auto& lane : m_lanes) lane->cancel(request);
+}
+
+void SessionEngine::continue_uncached(std::uint32_t more_tokens) {
+    for (std::uint32_t& limit : m_limits)
+        if (limit > 0) limit += std::min(more_tokens, UINT32_MAX - limit);
+}
+
+void SessionEngine::set_watch(const std::vector<AttentionWatch>& watch) {
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) m_watch[i] = watch_of(watch, m_prepared.lanes[i].device->model->config);
+}
+
+void SessionEngine::mark_end() {
+    if (m_failure.empty()) m_writer->set_phase(Phase::finished);
+    else m_writer->set_phase(Phase::failed, m_failure);
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// SessionEngine: what the session's worker thread owns: lanes in lock-step, the writer of the recording, breakpoints.
+// One thread only; Session puts the thread and the queue of commands around it.
+#pragma once
+
+#include "engine/serve/session_setup.h"
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+namespace kvloupe {
+
+class SessionEngine {
+public:
+    // Takes the memory of all lanes.
+    static Result<std::unique_ptr<SessionEngine>> create(const Scenario& scenario, const SessionOptions& options);
+
+    // The scenario from the start, in a new recording; phase paused.
+    void begin();
+    std::shared_ptr<const Recording> recording() const { return m_writer->recording(); }
+    const std::vector<LaneSetup>& lanes() const { return m_prepared.lanes; }
+    const std::vector<AttentionWatch>& default_watch() const { return m_prepared.watch; }
+
+    struct Progress {
+        bool more = true;         // there is something left to step
+        bool stopped = false;     // by the stop token, in the middle of a step
+        std::string pause;        // why the window should stop here, or empty
+        std::vector<std::string> breakpoints;  // that held in this step
+    };
+    // One step of the lanes that are furthest behind and can go on. through: neither breakpoints, limits nor failures
+    // pause.
+    Progress step(std::stop_token stop, bool through);
+
+    // One request per lane; it arrives in the next step of the lane that is furthest ahead.
+    void submit(std::vector<Request> requests, RequestInfo info);
+    void cancel(const std::string& request);
+    void continue_uncached(std::uint32_t more_tokens);
+    void set_watch(const std::vector<AttentionWatch>& watch);
+    void set_breakpoints(std::vector<Breakpoint> breakpoints) { m_breakpoints = std::move(breakpoints); }
+
+    bool has_work() const;
+    // finished or failed, with the reason.
+    void mark_end();
+    void set_phase(Phase phase, const std::string& reason = {}) { m_writer->set_phase(phase, reason); }
+
+private:
+    SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+    bool at_limit(std::size_t lane) const;
+    std::string limit_reason() const;
+
+    const Scenario& m_scenario;
+    const SessionOptions& m_options;
+    PreparedSession m_prepared;
+    std::vector<std::unique_ptr<Lane>> m_lanes;
+    std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
+    std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
+    std::unique_ptr<RecordingWriter> m_writer;
+    std::unique_ptr<LogitComparison> m_comparison;
+    std::vector<Breakpoint> m_breakpoints;
+    std::string m_failure;  // of the last failing step since the start or the last submit
+};
+
+}  // namespace kvloupe

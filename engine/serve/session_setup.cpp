@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/serve/session_setup.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::uint32_t max_automatic_blocks = 1'000'000;
+
+std::string shown_model(const std::string& model) {
+    const std::size_t slash = model.find_last_of("/\\");
+    return slash == std::string::npos || slash + 1 == model.size() ? model : model.substr(slash + 1);
+}
+
+std::uint64_t block_bytes(const LaneOptions& lane, const ModelConfig& config) {
+    const std::uint64_t width = std::uint64_t{config.kv_heads} * config.head_dim;
+    return std::uint64_t{config.layers} * lane.cache.block_size *
+           (row_bytes(lane.cache.dtype_k, width) + row_bytes(lane.cache.dtype_v, width));
+}
+
+std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
+
+// Models and weights are shared by the lanes that name the same ones.
+class Shelf {
+public:
+    Shelf(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+
+    Result<std::shared_ptr<DeviceModel>> get(const LaneOptions& lane) {
+        const std::string& model_name = lane.model.empty() ? m_scenario.model : lane.model;
+        const std::string& device_name = lane.device.empty() ? m_scenario.device : lane.device;
+        auto& device_model = m_device_models[{model_name, device_name}];
+        if (device_model) return device_model;
+        auto& model = m_models[model_name];
+        if (!model) {
+            if (m_options.progress)
+                m_options.progress(double(m_device_models.size() - 1) / double(m_scenario.lanes.size()),
+                                   "Loading " + shown_model(model_name));
+            auto found = m_options.find_model(model_name);
+            if (!found) return found.error();
+            model = std::move(*found);
+        }
+        auto& backend = m_backends[device_name];
+        if (!backend) {
+            auto made = m_options.make_backend(device_name);
+            if (!made) return made.error();
+            backend = std::move(*made);
+        }
+        auto created = DeviceModel::create(model, backend);
+        if (!created) return created.error();
+        device_model = std::move(*created);
+        return device_model;
+    }
+
+private:
+    const Scenario& m_scenario;
+    const SessionOptions& m_options;
+    std::map<std::string, std::shared_ptr<const Model>> m_models;
+    std::map<std::string, std::shared_ptr<Backend>> m_backends;
+    std::map<std::pair<std::string, std::string>, std::shared_ptr<DeviceModel>> m_device_models;
+};
+
+// Bytes of the pool against what the device has.
+Result<void> check_memory(const LaneSetup& setup) {
+    const std::uint64_t bytes = block_bytes(setup.options, setup.device->model->config) * setup.blocks;
+    const DeviceInfo info = setup.device->backend->info();
+    if (info.free_bytes == 0 || bytes <= info.free_bytes) return {};
+    return Error{"Lane '" + setup.options.name + "' asks for " + std::to_string(setup.blocks) + " blocks, " +
+                     mebibytes(bytes) + ", but " + mebibytes(info.free_bytes) + " are free on " + info.id,
+                 "Give it fewer or smaller blocks, or \"blocks\": \"auto\"."};
+}
+
+Result<void> check_watch(const std::vector<AttentionWatch>& watch, const std::vector<LaneSetup>& lanes) {
+    for (const AttentionWatch& entry : watch) {
+        std::uint32_t layers = 0, heads = 0;
+        for (const LaneSetup& lane : lanes) {
+            layers = std::max(layers, lane.device->model->config.layers);
+            heads = std::max(heads, lane.device->model->config.query_heads);
+        }
+        if (entry.layer >= layers)
+            return Error{"record.attention: there is no layer " + std::to_string(entry.layer),
+                         "The model has layers 0 to " + std::to_string(layers - 1) + "."};
+        for (const std::uint32_t head : entry.heads)
+            if (head >= heads)
+                return Error{"record.attention: there is no query head " + std::to_string(head) + " in layer " +
+                                 std::to_string(entry.layer),
+                             "The model has heads 0 to " + std::to_string(heads - 1) + "."};
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<Request> make_request(const RequestOptions& options, const Model& model, std::uint64_t seed) {
+    Request request;
+    request.name = options.id;
+    request.max_new_tokens = options.max_new_tokens;
+    request.arrival_step = options.arrival_step;
+    request.sampling = {options.temperature, options.top_k, options.top_p, Sampler::request_seed(seed, options.id)};
+    if (options.prompt_tokens) request.tokens = *options.prompt_tokens;
+    else if (options.prompt) request.tokens = model.tokenizer->encode_prompt(*options.prompt);
+    if (options.output_tokens) request.forced = *options.output_tokens;
+    if (request.tokens.empty())
+        return Error{"Request '" + options.id + "': the prompt has no tokens", "Give it at least one character or token."};
+    if (request.tokens.size() > UINT32_MAX / 4)
+        return Error{"Request '" + options.id + "': the prompt has " + std::to_string(request.tokens.size()) + " tokens",
+                     "Give it a shorter prompt."};
+    request.prompt_tokens = request.size();
+    const auto check = [&](const std::vector<TokenId>& tokens, const char* key) -> std::optional<Error> {
+        for (const TokenId token : tokens)
+            if (token < 0 || static_cast<std::uint32_t>(token) >= model.config.vocabulary)
+                return Error{"Request '" + options.id + "': " + key + " holds token " + std::to_string(token) +
+                                 ", but the vocabulary of '" + model.config.name + "' has " +
+                                 std::to_string(model.config.vocabulary) + " tokens",
+                             "Give ids from 0 to " + std::to_string(model.config.vocabulary - 1) + "."};
+        return std::nullopt;
+    };
+    if (const auto error = check(request.tokens, options.prompt_tokens ? "prompt_tokens" : "the prompt")) return *error;
+    if (const auto error = check(request.forced, "output_tokens")) return *error;
+    return request;
+}
+
+std::vector<AttentionWatch> watch_of(const std::vector<AttentionWatch>& watch, const ModelConfig& config) {
+    std::vector<AttentionWatch> result;
+    for (const AttentionWatch& entry : watch) {
+        if (entry.layer >= config.layers) continue;
+        AttentionWatch kept{entry.layer, {}};
+        for (const std::uint32_t head : entry.heads)
+            if (head < config.query_heads) kept.heads.push_back(head);
+        if (kept.heads.empty() == entry.heads.empty()) result.push_back(std::move(kept));
+    }
+    return result;
+}
+
+std::uint32_t automatic_blocks(const LaneOptions& lane, const ModelConfig& config, std::span<const Request> requests,
+                               std::uint64_t free_bytes) {
+    std::vector<std::uint32_t> needs;
+    for (const Request& request : requests)
+        if (request.slots_needed() <= config.context_length)
+            needs.push_back(blocks_for(request.slots_needed(), lane.cache.block_size));
+    if (needs.empty()) needs.push_back(blocks_for(config.context_length, lane.cache.block_size));
+    std::sort(needs.begin(), needs.end(), std::greater<>());
+    if (needs.size() > lane.scheduler.max_num_seqs) needs.resize(lane.scheduler.max_num_seqs);
+    std::uint64_t blocks = 1;  // the null block
+    for (const std::uint32_t need : needs) blocks += need;
+    if (const std::uint64_t bytes = block_bytes(lane, config); free_bytes > 0 && bytes > 0)
+        blocks = std::min(blocks, free_bytes / 4 / bytes);
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 2, max_automatic_blocks));
+}
+
+Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionOptions& options) {
+    if (scenario.lanes.empty()) return Error{"The scenario has no lane", "Add an entry to 'lanes', or leave the key out."};
+    PreparedSession prepared;
+    Shelf shelf(scenario, options);
+    std::map<const Tokenizer*, std::shared_ptr<const VocabularyText>> vocabularies;
+    for (const LaneOptions& lane : scenario.lanes) {
+        if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
+        auto device = shelf.get(lane);
+        if (!device) return Error{"Lane '" + lane.name + "': " + device.error().sentence, device.error().hint};
+        const Model& model = *(*device)->model;
+        LaneSetup setup;
+        setup.options = lane;
+        setup.device = *device;
+        setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);
+        setup.poison_fresh_blocks = options.debug_poison;
+        setup.audit = options.audit;
+        setup.actions = scenario.actions;
+        std::vector<Request> requests;
+        for (const RequestOptions& request : scenario.requests) {
+            auto made = make_request(request, model, scenario.seed);
+            if (!made) return made.error();
+            requests.push_back(std::move(*made));
+        }
+        if (lane.kv_cache) {
+            setup.blocks = lane.cache.blocks ? *lane.cache.blocks
+                                             : automatic_blocks(lane, model.config, requests, setup.device->backend->info().free_bytes);
+            if (auto enough = check_memory(setup); !enough) return enough.error();
+        }
+        auto& vocabulary = vocabularies[model.tokenizer.get()];
+        if (!vocabulary) vocabulary = model.tokenizer->vocabulary_text();
+        prepared.vocabularies.push_back(vocabulary);
+        prepared.requests.push_back(std::move(requests));
+        prepared.lanes.push_back(std::move(setup));
+    }
+    if (scenario.record.attention) {
+        prepared.watch = *scenario.record.attention;
+        if (auto good = check_watch(prepared.watch, prepared.lanes); !good) return good.error();
+    } else if (options.default_attention) {
+        prepared.watch = *options.default_attention;
+    }
+    return prepared;
+}
+
+}  // namespace kvloupe
