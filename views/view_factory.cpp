@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/view_factory.h"
 
+#include "views/comparison_view.h"
+#include "views/kv_bytes_view.h"
+#include "views/logits_view.h"
+#include "views/attention_view.h"
+#include "views/next_token_view.h"
 #include "views/pool_view.h"
+#include "views/stages_view.h"
+#include "views/step_time_view.h"
+#include "views/sweep_view.h"
 #include "views/tokens_view.h"
 
 #include <QCoreApplication>
@@ -25,6 +33,14 @@ std::unique_ptr<View> make(Cursor* cursor, QWidget* parent) {
 constexpr Entry entries[] = {
     {"tokens", QT_TRANSLATE_NOOP("kvloupe::views", "Tokens and block table"), "Step", make<TokensView>},
     {"pool", QT_TRANSLATE_NOOP("kvloupe::views", "Block pool"), "Step", make<PoolView>},
+    {"attention", QT_TRANSLATE_NOOP("kvloupe::views", "Attention"), "Step", make<AttentionView>},
+    {"next-token", QT_TRANSLATE_NOOP("kvloupe::views", "Next token"), "Step", make<NextTokenView>},
+    {"kv-bytes", QT_TRANSLATE_NOOP("kvloupe::views", "KV bytes"), "Compare", make<KvBytesView>},
+    {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
+    {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
+    {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
+    {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };
 
 }  // namespace

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/comparison_model.h"
+
+#include "views/format.h"
+#include "views/palette.h"
+#include "views/table_picture.h"
+
+#include <QBrush>
+
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+int origin(Origin value) { return static_cast<int>(value); }
+
+QString number(std::uint64_t value) { return QString::number(value); }
+
+}  // namespace
+
+ComparisonModel::ComparisonModel(Cursor* cursor, QObject* parent) : QAbstractTableModel(parent), m_cursor(cursor) {}
+
+void ComparisonModel::update(const Palette& palette, const QFont& font) {
+    m_palette = &palette;
+    m_font = font;
+    const bool fresh = m_recording != m_cursor->sharedRecording();
+    if (fresh) {
+        beginResetModel();
+        m_recording = m_cursor->sharedRecording();
+        m_progress.clear();
+        m_logits.clear();
+        const std::size_t lanes = m_recording ? m_recording->lanes().size() : 0;
+        for (std::uint32_t i = 0; i < lanes; ++i) {
+            m_progress.emplace_back(m_recording.get(), LaneId(i));
+            m_logits.emplace_back();
+            if (const auto reference = referenceLane(*m_recording, LaneId(i)))
+                m_logits.back().emplace(m_recording.get(), LaneId(i), *reference);
+        }
+        m_cells.assign(lanes, std::vector<Cell>(columnCount_));
+    }
+    for (std::uint32_t i = 0; i < m_cells.size(); ++i) {
+        m_progress[i].advance();
+        if (m_logits[i]) m_logits[i]->advance();
+        for (int column = 0; column < columnCount_; ++column)
+            m_cells[i][static_cast<std::size_t>(column)] = cell(i, column);
+    }
+    if (fresh)
+        endResetModel();
+    else if (!m_cells.empty())
+        Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount_ - 1));
+    if (!fresh) Q_EMIT headerDataChanged(Qt::Horizontal, prefill, prefill);
+}
+
+int ComparisonModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : static_cast<int>(m_cells.size());
+}
+
+int ComparisonModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : columnCount_; }
+
+ComparisonModel::Cell ComparisonModel::logitCell(std::uint32_t row, std::size_t step) const {
+    if (!m_logits[row]) {
+        for (std::uint32_t i = row + 1; i < m_logits.size(); ++i)
+            if (m_logits[i] && m_logits[i]->reference() == LaneId(row))
+                return {tr("first lane"), {}, {}, tr("The others with these weights are compared to this lane.")};
+        return {tr("other weights"), {}, {}, tr("No other lane has these weights, so there is nothing to compare.")};
+    }
+    const std::size_t last = std::min(step, m_logits[row]->steps() == 0 ? 0 : m_logits[row]->steps() - 1);
+    const float largest = m_logits[row]->steps() == 0 ? NAN : m_logits[row]->largest(last);
+    if (std::isnan(largest)) return {tr("not compared yet"), {}, {}, {}};
+    return {largest == 0 ? QStringLiteral("0") : QString::number(static_cast<double>(largest), 'g', 2),
+            QString::number(static_cast<double>(largest), 'g', 9), origin(Origin::measured),
+            tr("Largest absolute difference of a logit so far, to the first lane with the same weights, while the tokens agree")};
+}
+
+ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const {
+    const LaneInfo& info = m_recording->lane(LaneId(row)).info();
+    const int cursorStep = m_cursor->stepOf(LaneId(row));
+    const bool has = cursorStep >= 0 && static_cast<std::size_t>(cursorStep) < m_progress[row].steps();
+    const auto step = static_cast<std::size_t>(std::max(0, cursorStep));
+    const auto bytes = [](std::uint64_t value, Origin from, const QString& tip) {
+        return Cell{formatBytes(value), number(value), origin(from), tip};
+    };
+    switch (column) {
+    case lane: return {QString::fromStdString(info.name), QString::fromStdString(info.name), {}, {}};
+    case kvHeads: return {formatCount(info.kv_heads), number(info.kv_heads), {},
+                          tr("%1 KV heads for %2 query heads").arg(info.kv_heads).arg(info.query_heads)};
+    case storedAs: {
+        const QString text = info.kv_cache ? QString::fromStdString(info.cache_dtype) : tr("none");
+        return {text, text, {}, {}};
+    }
+    case bytesPerToken:
+        return bytes(info.kv_cache ? info.bytes_per_token : 0, Origin::derived,
+                     tr("2 × layers × KV heads × head size × bytes per element"));
+    case weights: return bytes(info.weight_bytes, Origin::measured, tr("Bytes of the tensors as they are stored"));
+    default: break;
+    }
+    if (!has) return {};
+    const StepRecord& record = m_progress[row].record().step(step);
+    const std::uint64_t predictedBytes = info.kv_cache ? info.bytes_per_token * record.slots.token : 0;
+    switch (column) {
+    case blocks: return {formatCount(record.used_blocks), number(record.used_blocks), origin(Origin::measured),
+                         tr("Blocks in use, from the allocator's counter")};
+    case kvBytes: return bytes(record.kv_bytes, Origin::measured, tr("Bytes of the blocks in use"));
+    case predicted:
+        return bytes(predictedBytes, Origin::predicted,
+                     tr("Bytes per token × %1 tokens in the cache").arg(formatCount(record.slots.token)));
+    case residual: {
+        const auto difference = static_cast<std::int64_t>(record.kv_bytes) - static_cast<std::int64_t>(predictedBytes);
+        const QString sign = difference < 0 ? QStringLiteral("−") : difference > 0 ? QStringLiteral("+") : QString();
+        return {sign + formatBytes(static_cast<quint64>(std::abs(difference))), QString::number(difference),
+                origin(Origin::derived), tr("Measured − predicted: slots in blocks that hold no token yet")};
+    }
+    case decode: {
+        const auto median = m_progress[row].medianDecodeNsPerToken(step);
+        if (!median) return {};
+        return {formatDuration(*median), QString::number(*median, 'f', 1), origin(Origin::derived),
+                tr("Median of %1 decode steps, each divided by its sequences")
+                    .arg(formatCount(m_progress[row].decodeSteps(step)))};
+    }
+    case prefill: {
+        const StepSums& sums = m_progress[row].at(step);
+        if (sums.prefillTokens == 0) return {};
+        return {formatDuration(static_cast<double>(sums.prefillNs)), number(sums.prefillNs), origin(Origin::measured),
+                tr("%1 prompt tokens, in steps that decoded nothing").arg(formatCount(sums.prefillTokens))};
+    }
+    case logits: return logitCell(row, step);
+    default: return {};
+    }
+}
+
+QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid() || index.row() >= rowCount()) return {};
+    const auto row = static_cast<std::uint32_t>(index.row());
+    const Cell& own = m_cells[row][static_cast<std::size_t>(index.column())];
+    switch (role) {
+    case Qt::DisplayRole: return own.text;
+    case csvRole: return own.plain;
+    case originRole: return own.origin;
+    case Qt::ToolTipRole:
+        if (own.tip.isEmpty()) return {};
+        return own.origin.isValid() ? tr("%1 (%2)").arg(own.tip, originName(static_cast<Origin>(own.origin.toInt())))
+                                    : own.tip;
+    case Qt::TextAlignmentRole:
+        return QVariant::fromValue(static_cast<int>((index.column() <= storedAs ? Qt::AlignLeft : Qt::AlignRight) |
+                                                    Qt::AlignVCenter));
+    case colourRole:
+        if (index.column() == lane && m_palette) return m_palette->lane(m_recording->lane(LaneId(row)), row);
+        return {};
+    case Qt::FontRole:
+        if (index.column() == lane) {
+            QFont font = m_font;
+            font.setWeight(QFont::DemiBold);
+            return font;
+        }
+        return {};
+    case Qt::BackgroundRole:
+        if (m_palette && m_cursor->lane() == LaneId(row)) return QBrush(m_palette->selectedRow);
+        return {};
+    case Qt::ForegroundRole:
+        if (m_palette && index.column() == logits && !own.origin.isValid()) return QBrush(m_palette->ink3);
+        return {};
+    default: return {};
+    }
+}
+
+QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal) return QAbstractTableModel::headerData(section, orientation, role);
+    if (role == Qt::TextAlignmentRole)
+        return static_cast<int>((section <= storedAs ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    const bool csv = role == csvRole;
+    if (role != Qt::DisplayRole && !csv) return {};
+    switch (section) {
+    case lane: return tr("Lane");
+    case kvHeads: return tr("KV heads");
+    case storedAs: return tr("Stored as");
+    case bytesPerToken: return csv ? QStringLiteral("bytes per token (derived)") : tr("Bytes per token");
+    case blocks: return csv ? QStringLiteral("blocks (measured)") : tr("Blocks");
+    case kvBytes: return csv ? QStringLiteral("KV bytes (measured)") : tr("KV bytes now");
+    case predicted: return csv ? QStringLiteral("KV bytes (predicted)") : tr("Predicted");
+    case residual: return csv ? QStringLiteral("residual bytes (derived)") : tr("Residual");
+    case decode: return csv ? QStringLiteral("decode ns per token, median (derived)") : tr("Decode per token");
+    case prefill: {
+        if (csv) return QStringLiteral("prefill ns (measured)");
+        // The count is in the head where it is the same for all lanes.
+        std::optional<std::uint64_t> tokens;
+        for (std::uint32_t i = 0; i < m_progress.size(); ++i) {
+            const int step = m_cursor->stepOf(LaneId(i));
+            if (step < 0 || static_cast<std::size_t>(step) >= m_progress[i].steps()) continue;
+            const std::uint64_t own = m_progress[i].at(static_cast<std::size_t>(step)).prefillTokens;
+            if (tokens && *tokens != own) return tr("Prefill");
+            tokens = own;
+        }
+        return tokens.value_or(0) > 0 ? tr("Prefill %1 tokens").arg(formatCount(*tokens)) : tr("Prefill");
+    }
+    case logits: return csv ? QStringLiteral("largest logit difference (measured)") : tr("Largest logit difference");
+    case weights: return csv ? QStringLiteral("weight bytes (measured)") : tr("Weights");
+    default: return {};
+    }
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// ComparisonModel: one row per lane, what its cache holds and costs at the cursor's step, each number with its origin.
+#pragma once
+
+#include "views/cursor.h"
+#include "views/lane_progress.h"
+#include "views/logit_comparison.h"
+
+#include <QAbstractTableModel>
+#include <QFont>
+
+namespace kvloupe {
+
+struct Palette;
+
+class ComparisonModel : public QAbstractTableModel {
+    Q_OBJECT
+
+public:
+    enum Column {
+        lane, kvHeads, storedAs, bytesPerToken, blocks, kvBytes, predicted, residual, decode, prefill, logits, weights,
+        columnCount_
+    };
+
+    explicit ComparisonModel(Cursor* cursor, QObject* parent = nullptr);
+
+    // Looks at new steps and at the cursor.
+    void update(const Palette& palette, const QFont& font);
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+private:
+    struct Cell {
+        QString text;      // shown
+        QString plain;     // CSV
+        QVariant origin;   // int of Origin, or none
+        QString tip;
+    };
+    Cell cell(std::uint32_t row, int column) const;
+    Cell logitCell(std::uint32_t row, std::size_t step) const;
+
+    Cursor* m_cursor;
+    std::shared_ptr<const Recording> m_recording;
+    std::vector<LaneProgress> m_progress;
+    std::vector<std::optional<LogitComparison>> m_logits;   // per lane
+    std::vector<std::vector<Cell>> m_cells;
+    const Palette* m_palette = nullptr;
+    QFont m_font;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/comparison_view.h"
+
+#include "views/format.h"
+
+#include <QTableView>
+
+namespace kvloupe {
+
+ComparisonView::ComparisonView(Cursor* cursor, QWidget* parent)
+    : TableView(QStringLiteral("comparison"), tr("Comparison"), cursor, parent),
+      m_model(new ComparisonModel(cursor, this)) {
+    setModel(m_model, 29);
+    table()->setMouseTracking(true);
+    const auto pickOf = [](const QModelIndex& index) {
+        Pick pick;
+        if (index.isValid()) pick.lane = LaneId(static_cast<std::uint32_t>(index.row()));
+        return pick;
+    };
+    connect(table(), &QTableView::entered, this, [this, pickOf](const QModelIndex& index) { this->cursor()->setHover(pickOf(index)); });
+    connect(table(), &QTableView::clicked, this, [this, pickOf](const QModelIndex& index) { this->cursor()->lock(pickOf(index)); });
+    connect(table(), &QTableView::activated, this, [this, pickOf](const QModelIndex& index) { this->cursor()->lock(pickOf(index)); });
+}
+
+QString ComparisonView::formula() const {
+    const LaneRecord* lane = cursor()->laneRecord();
+    const int step = cursor()->stepOf(cursor()->lane());
+    if (!lane || step < 0 || !lane->info().kv_cache) return {};
+    const LaneInfo& info = lane->info();
+    const std::uint64_t elements = std::uint64_t{2} * info.layers * info.kv_heads * info.head_dim;
+    if (elements == 0 || info.bytes_per_token % elements != 0) return {};
+    const std::uint64_t tokens = lane->step(static_cast<std::size_t>(step)).slots.token;
+    return tr("%1: %2 layers × %3 KV heads × %4 × %5 B × 2 (K and V) = %6 B per token ◐, %7 at %8 tokens ○")
+        .arg(QString::fromStdString(info.name), QString::number(info.layers), QString::number(info.kv_heads),
+             QString::number(info.head_dim), QString::number(info.bytes_per_token / elements),
+             formatCount(info.bytes_per_token), formatBytes(info.bytes_per_token * tokens), formatCount(tokens));
+}
+
+void ComparisonView::refresh() {
+    if (!cursor()->recording() || cursor()->recording()->lanes().empty()) {
+        setEmpty(tr("Nothing is open. Open a model or a scenario to compare its lanes."));
+        setSubtitle({});
+        return;
+    }
+    if (isEmptyShown()) setEmpty({});
+    const bool restyled = restyle();
+    const int before = m_model->rowCount();
+    m_model->update(palette_(), textFont(11.5));
+    bool narrow = restyled || before != m_model->rowCount();
+    for (int column = 0; column < m_model->columnCount() && !narrow; ++column)
+        narrow = columnNeeds(column) > table()->columnWidth(column);
+    if (narrow) sizeColumns();
+    setFooter(formula());
+    setSubtitle(cursor()->step() < 0 ? tr("no step recorded yet")
+                                     : tr("at step %1 · every number carries its origin")
+                                           .arg(formatCount(static_cast<quint64>(cursor()->step()))));
+}
+
+void ComparisonView::resizeEvent(QResizeEvent* event) {
+    TableView::resizeEvent(event);
+    sizeColumns();
+}
+
+}  // namespace kvloupe

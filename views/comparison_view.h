@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// ComparisonView ("comparison"): the lanes side by side as a table, at the cursor's step.
+#pragma once
+
+#include "views/comparison_model.h"
+#include "views/table_view.h"
+
+namespace kvloupe {
+
+class ComparisonView : public TableView {
+    Q_OBJECT
+
+public:
+    explicit ComparisonView(Cursor* cursor, QWidget* parent = nullptr);
+
+protected:
+    void refresh() override;
+    void resizeEvent(QResizeEvent* event) override;
+
+private:
+    QString formula() const;
+
+    ComparisonModel* m_model;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// KvBytesView ("kv-bytes"): how the cache of each lane grows. Solid stairs: bytes of allocated blocks, from the allocator's
+// counter; dashed: bytes per token x tokens; the residual is printed, not left to the eye. A GPU's memory can be laid
+// across, with the number of tokens at which each predicted line reaches it.
+#pragma once
+
+#include "views/plot_view.h"
+
+namespace kvloupe {
+
+class KvBytesView : public PlotView {
+    Q_OBJECT
+
+public:
+    explicit KvBytesView(Cursor* cursor, QWidget* parent = nullptr);
+
+    QString csv() const override;
+
+    // Bytes of one lane after one step.
+    struct Bytes {
+        std::uint64_t tokens = 0;      // in the cache (measured)
+        std::uint64_t measured = 0;
+        std::uint64_t predicted = 0;   // bytes per token x tokens
+        std::int64_t residual = 0;     // measured - predicted: slots of blocks that hold no token yet
+    };
+    static Bytes bytesOf(const LaneRecord& lane, std::size_t step);
+
+    void setLogarithmic(bool logarithmic);
+    void setAgainstTokens(bool tokens);
+    // Index into gpuMemories, or -1 for none.
+    void setGpu(int gpu);
+
+protected:
+    void build() override;
+    void appendSteps() override;
+    void showCursor() override;
+    QString tipAtStep(int step) const override;
+    LaneId laneOfCurve(int curve) const override;
+    int stepAt(double x) const override;
+
+private:
+    struct Lane {
+        int measured = -1, predicted = -1;   // curves
+        std::size_t steps = 0;               // appended
+        std::uint64_t mostTokens = 0;
+    };
+    void choose();
+    double capacity(std::size_t lane) const;  // tokens at which the predicted line reaches the GPU's memory; 0 if never
+
+    QComboBox* m_scaleBox;
+    QComboBox* m_axisBox;
+    QComboBox* m_gpuBox;
+    std::vector<Lane> m_lanes;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/lane_progress.h"
+
+#include <algorithm>
+
+namespace kvloupe {
+
+std::uint64_t naiveTokens(std::uint64_t prompt, std::uint64_t tokens) {
+    if (tokens <= prompt) return tokens;
+    const std::uint64_t before = prompt > 0 ? prompt * (prompt - 1) / 2 : 0;
+    return tokens * (tokens + 1) / 2 - before;
+}
+
+std::optional<LaneId> referenceLane(const Recording& recording, LaneId lane) {
+    const std::uint64_t weights = recording.lane(lane).info().weights_id;
+    for (std::uint32_t i = 0; i < lane.value; ++i)
+        if (recording.lane(LaneId(i)).info().weights_id == weights) return LaneId(i);
+    return std::nullopt;
+}
+
+std::optional<LaneId> cachedTwin(const Recording& recording, LaneId lane) {
+    const LaneInfo& info = recording.lane(lane).info();
+    if (info.kv_cache) return std::nullopt;
+    for (std::uint32_t i = 0; i < recording.lanes().size(); ++i) {
+        const LaneInfo& other = recording.lane(LaneId(i)).info();
+        if (other.kv_cache && other.weights_id == info.weights_id) return LaneId(i);
+    }
+    return std::nullopt;
+}
+
+LaneProgress::LaneProgress(const Recording* recording, LaneId lane) : m_recording(recording), m_lane(lane) {}
+
+LaneProgress::Sequence& LaneProgress::sequence(SequenceId id) {
+    if (id.value >= m_sequences.size()) m_sequences.resize(id.value + std::size_t{1});
+    Sequence& own = m_sequences[id.value];
+    if (own.prompt == 0 && id.value < record().sequences().size()) {
+        const RequestId request = record().sequences()[id.value].request;
+        if (request.valid() && request.value < m_recording->requests().size())
+            own.prompt = m_recording->requests()[request.value].prompt.size();
+    }
+    return own;
+}
+
+void LaneProgress::advance() {
+    const LaneRecord& lane = record();
+    const std::size_t count = lane.step_count();
+    m_sums.reserve(count);
+    for (std::size_t i = m_sums.size(); i < count; ++i) {
+        const StepRecord& step = lane.step(i);
+        StepSums sums = i > 0 ? m_sums.back() : StepSums{};
+        sums.sequences = 0;
+        sums.prompt = false;
+        sums.durationNs = step.duration_ns;
+        sums.totalNs += step.duration_ns;
+        sums.computed += step.computed_tokens;
+        bool decoded = false;
+        std::uint64_t promptTokens = 0;
+        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+            const Event& event = lane.events()[e];
+            if (event.kind != EventKind::prefill && event.kind != EventKind::decode) continue;
+            if (!event.sequence.valid()) continue;
+            ++sums.sequences;
+            Sequence& own = sequence(event.sequence);
+            const std::uint64_t first = event.kind == EventKind::decode ? own.tokens : event.other;
+            const std::uint64_t after = std::max<std::uint64_t>(own.tokens, first + event.tokens);
+            if (own.tokens < own.prompt) {
+                sums.prompt = true;
+                promptTokens += std::min(after, own.prompt) - own.tokens;
+            } else {
+                decoded = true;
+            }
+            own.tokens = after;
+            const std::uint64_t naive = naiveTokens(own.prompt, own.tokens);
+            sums.naive += naive - own.naive;
+            own.naive = naive;
+        }
+        if (sums.prompt && !decoded) {
+            sums.prefillNs += step.duration_ns;
+            sums.prefillTokens += promptTokens;
+        }
+        if (sums.decodes()) m_decodeNs.push_back(static_cast<double>(step.duration_ns) / sums.sequences);
+        m_decodeCount.push_back(static_cast<std::uint32_t>(m_decodeNs.size()));
+        m_sums.push_back(sums);
+    }
+}
+
+std::optional<double> LaneProgress::medianDecodeNsPerToken(std::size_t step) const {
+    if (step >= m_sums.size() || m_decodeCount[step] == 0) return std::nullopt;
+    std::vector<double> values(m_decodeNs.begin(), m_decodeNs.begin() + m_decodeCount[step]);
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    if (values.size() % 2 == 1) return *middle;
+    return (*std::max_element(values.begin(), middle) + *middle) / 2;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/logit_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kvloupe {
+
+LogitComparison::LogitComparison(const Recording* recording, LaneId lane, LaneId reference)
+    : m_recording(recording), m_lane(lane), m_reference(reference) {}
+
+RequestId LogitComparison::requestOf(const LaneRecord& lane, SequenceId sequence) const {
+    return sequence.valid() && sequence.value < lane.sequences().size() ? lane.sequences()[sequence.value].request
+                                                                        : RequestId();
+}
+
+void LogitComparison::compareTokens(std::size_t step) {
+    const LaneRecord &own = m_recording->lane(m_lane), &other = m_recording->lane(m_reference);
+    const StepRecord &a = own.step(step), &b = other.step(step);
+    for (std::uint64_t i = a.tokens.begin; i < a.tokens.end; ++i) {
+        const TokenRecord& token = own.tokens()[i];
+        if (token.alternative_count == 0) continue;
+        const RequestId request = requestOf(own, token.sequence);
+        for (std::uint64_t j = b.tokens.begin; j < b.tokens.end; ++j) {
+            const TokenRecord& reference = other.tokens()[j];
+            if (reference.alternative_count == 0 || reference.position != token.position) continue;
+            if (requestOf(other, reference.sequence) != request) continue;
+            const TokenId greedy = own.alternatives()[token.alternatives_begin].token;
+            const TokenId expected = other.alternatives()[reference.alternatives_begin].token;
+            if (greedy != expected) m_differences.push_back({static_cast<std::uint32_t>(step), greedy, expected});
+            if (token.token != reference.token) m_tokensDiffer = true;
+            break;
+        }
+    }
+}
+
+void LogitComparison::advance() {
+    const std::size_t count =
+        std::min(m_recording->lane(m_lane).step_count(), m_recording->lane(m_reference).step_count());
+    for (std::size_t step = m_largest.size(); step < count; ++step) {
+        const float now = at(step);
+        float largest = m_largest.empty() ? std::numeric_limits<float>::quiet_NaN() : m_largest.back();
+        // A step's logits come from the tokens before it, so they compare even where its own choice differs.
+        if (!m_tokensDiffer && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
+        compareTokens(step);
+        m_largest.push_back(largest);
+    }
+}
+
+}  // namespace kvloupe

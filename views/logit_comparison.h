@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// LogitComparison: differences of one lane's logits and choices to those of the first lane with the same weights.
+#pragma once
+
+#include "engine/record/recording.h"
+
+#include <vector>
+
+namespace kvloupe {
+
+// Kept up to date by looking at new steps only.
+class LogitComparison {
+public:
+    struct Difference {
+        std::uint32_t step = 0;
+        TokenId own = 0, reference = 0;   // greedy choices
+    };
+
+    LogitComparison(const Recording* recording, LaneId lane, LaneId reference);
+
+    void advance();
+    LaneId lane() const { return m_lane; }
+    LaneId reference() const { return m_reference; }
+    std::size_t steps() const { return m_largest.size(); }
+    // Difference of the step; NaN where none was measured.
+    float at(std::size_t step) const { return m_recording->lane(m_lane).step(step).logit_difference; }
+    // Largest up to and including `step`, over the steps before the lanes' tokens first differ (contract, section 4);
+    // NaN where there is none.
+    float largest(std::size_t step) const { return m_largest[step]; }
+    // Steps in which the most probable token is not the reference's.
+    const std::vector<Difference>& differences() const { return m_differences; }
+
+private:
+    void compareTokens(std::size_t step);
+    RequestId requestOf(const LaneRecord& lane, SequenceId sequence) const;
+
+    const Recording* m_recording;
+    LaneId m_lane, m_reference;
+    std::vector<float> m_largest;
+    std::vector<Difference> m_differences;
+    bool m_tokensDiffer = false;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/logits_view.h"
+
+#include "views/csv_line.h"
+#include "views/format.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+// Differences of float logits are multiples of about 1e-7; what is equal bit for bit stands at the bottom of the axis.
+constexpr double bottom = 1e-8;
+
+QString scientific(double value) {
+    if (value == 0) return QStringLiteral("0");
+    QString text = QString::number(value, value < 0.01 ? 'e' : 'g', value < 0.01 ? 1 : 2);
+    text.replace(QStringLiteral("e-0"), QStringLiteral("e-"));
+    return text.replace(QLatin1Char('-'), QChar(0x2212));
+}
+
+}  // namespace
+
+LogitsView::LogitsView(Cursor* cursor, QWidget* parent)
+    : PlotView(QStringLiteral("logits"), tr("Logit difference"), cursor, parent) {}
+
+QString LogitsView::emptySentence_() const {
+    const QString sentence = PlotView::emptySentence_();
+    if (!sentence.isEmpty()) return sentence;
+    for (std::uint32_t i = 0; i < laneCount(); ++i)
+        if (referenceLane(*cursor()->recording(), LaneId(i))) return {};
+    if (laneCount() == 1) return tr("There is one lane: no other logits to compare with.");
+    return tr("The lanes have different weights, so their logits have no common measure. Add an uncached lane of one of them.");
+}
+
+void LogitsView::build() {
+    m_comparisons.clear();
+    m_curves.clear();
+    m_equalSeen = false;
+    m_greatest = 0;
+    plot()->addPanel({{}, PlotNumbers::power, true, 1});
+    plot()->setXAxis(tr("step"), PlotNumbers::count);
+    for (std::uint32_t i = 0; i < laneCount(); ++i) {
+        const auto reference = referenceLane(*cursor()->recording(), LaneId(i));
+        if (!reference) continue;
+        m_comparisons.emplace_back(cursor()->recording(), LaneId(i), *reference);
+        PlotCurve curve;
+        curve.colour = laneColour(LaneId(i));
+        m_curves.push_back(plot()->addCurve(curve));
+    }
+    m_appended.assign(m_comparisons.size(), 0);
+}
+
+void LogitsView::appendSteps() {
+    std::size_t longest = 0;
+    for (const LaneProgress& lane : m_progress) longest = std::max(longest, lane.steps());
+    for (std::size_t i = 0; i < m_comparisons.size(); ++i) {
+        m_comparisons[i].advance();
+        QVector<double> x, y;
+        for (std::size_t& step = m_appended[i]; step < m_comparisons[i].steps(); ++step) {
+            const double value = static_cast<double>(m_comparisons[i].at(step));
+            x.append(static_cast<double>(step));
+            y.append(std::isnan(value) ? value : std::max(value, bottom));
+            if (value <= bottom) m_equalSeen = true;
+            if (!std::isnan(value)) m_greatest = std::max(m_greatest, value);
+        }
+        plot()->append(m_curves[i], x, y);
+    }
+    plot()->setXRange(0, niceUpper(static_cast<double>(longest)));
+    // Whole powers of ten, with the tolerances in sight.
+    const double top = std::pow(10.0, std::ceil(std::log10(std::max(m_greatest, tolerance)) + 0.2));
+    plot()->setPanelLimits(0, m_equalSeen ? bottom / 1.5 : 1e-7, std::max(top, 1e-2));
+}
+
+QString LogitsView::tokenText(LaneId lane, TokenId token) const {
+    const auto& shown = cursor()->recording()->lane(lane).vocabulary().shown;
+    return token >= 0 && static_cast<std::size_t>(token) < shown.size()
+               ? QString::fromStdString(shown[static_cast<std::size_t>(token)]).trimmed() : QString::number(token);
+}
+
+void LogitsView::showCursor() {
+    PlotOverlayData marks = overlayAtCursor();
+    std::vector<int> emphasis;
+    bool f32 = false, others = false;
+    for (std::size_t i = 0; i < m_comparisons.size(); ++i) {
+        const LogitComparison& comparison = m_comparisons[i];
+        const LaneId id = comparison.lane();
+        const auto exact = [this](LaneId lane) {
+            const LaneInfo& info = cursor()->recording()->lane(lane).info();
+            return !info.kv_cache || info.cache_dtype == "f32";
+        };
+        (exact(id) && exact(comparison.reference()) ? f32 : others) = true;
+        const QString name = tr("%1 against %2").arg(laneName(id), laneName(comparison.reference()));
+        const int step = std::min(cursor()->stepOf(id), static_cast<int>(comparison.steps()) - 1);
+        if (step < 0) continue;
+        const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
+        const auto largest = static_cast<double>(comparison.largest(static_cast<std::size_t>(step)));
+        const double y = std::max(std::isnan(now) ? (std::isnan(largest) ? bottom : largest) : now, bottom);
+        marks.labels.push_back({0, y, name, {}, laneColour(id)});
+        marks.labels.push_back({0, y, {}, std::isnan(now) ? tr("now not compared") : tr("now ● %1").arg(scientific(now)),
+                                laneColour(id)});
+        if (!std::isnan(largest))
+            marks.labels.push_back({0, y, {}, tr("largest ● %1").arg(scientific(largest)), laneColour(id)});
+        if (!std::isnan(now))
+            marks.markers.push_back({0, static_cast<double>(step), y, PlotMarker::Glyph::dot, {}, laneColour(id)});
+        bool named = false;
+        for (const LogitComparison::Difference& difference : comparison.differences()) {
+            QString text;
+            if (!named)
+                text = tr("step %1, greedy choice differs: “%2” instead of “%3”")
+                           .arg(difference.step).arg(tokenText(id, difference.own),
+                                                     tokenText(comparison.reference(), difference.reference));
+            named = true;
+            marks.markers.push_back({0, static_cast<double>(difference.step), 0, PlotMarker::Glyph::triangle, text,
+                                     palette_().focus});
+        }
+        if (cursor()->shown().lane == id) emphasis.push_back(m_curves[i]);
+    }
+    if (others || !f32)
+        marks.levels.push_back({0, tolerance, tr("tolerance of the tests: 10⁻³"), palette_().ink2});
+    if (f32) marks.levels.push_back({0, f32Tolerance, tr("tolerance of the tests for f32 caches: 10⁻⁴"), palette_().ink2});
+    QStringList alone;
+    for (std::uint32_t i = 0; i < laneCount(); ++i) {
+        bool compared = false;
+        for (const LogitComparison& comparison : m_comparisons)
+            compared = compared || comparison.lane() == LaneId(i) || comparison.reference() == LaneId(i);
+        if (!compared) alone.append(laneName(LaneId(i)));
+    }
+    if (alone.size() == 1)
+        marks.footer = tr("%1 has other weights: no difference is shown.").arg(alone.first());
+    else if (!alone.isEmpty())
+        marks.footer = tr("%1 have other weights: no difference is shown.").arg(alone.join(QStringLiteral(", ")));
+    if (m_equalSeen)
+        marks.notes.push_back({0, tr("at the bottom: equal bit for bit"), PlotNote::Sample::none, {}});
+    plot()->setEmphasis(emphasis);
+    plot()->setOverlay(std::move(marks));
+    const LaneInfo& first = cursor()->recording()->lane(m_comparisons.front().reference()).info();
+    setSubtitle(tr("largest absolute difference over %1 logits, to the first lane with the same weights")
+                    .arg(formatCount(first.vocabulary)));
+}
+
+QString LogitsView::tipAtStep(int step) const {
+    if (step < 0) return {};
+    QStringList lines{tr("step %1").arg(formatCount(static_cast<quint64>(step)))};
+    for (const LogitComparison& comparison : m_comparisons) {
+        if (static_cast<std::size_t>(step) >= comparison.steps()) continue;
+        const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
+        lines.append(std::isnan(now) ? tr("%1: not compared in this step").arg(laneName(comparison.lane()))
+                                     : tr("%1: ● %2").arg(laneName(comparison.lane()), scientific(now)));
+        for (const LogitComparison::Difference& difference : comparison.differences())
+            if (difference.step == static_cast<std::uint32_t>(step))
+                lines.append(tr("greedy choice “%1” instead of “%2”")
+                                 .arg(tokenText(comparison.lane(), difference.own),
+                                      tokenText(comparison.reference(), difference.reference)));
+    }
+    return lines.join(QLatin1Char('\n'));
+}
+
+LaneId LogitsView::laneOfCurve(int curve) const {
+    for (std::size_t i = 0; i < m_curves.size(); ++i)
+        if (m_curves[i] == curve) return m_comparisons[i].lane();
+    return {};
+}
+
+QString LogitsView::csv() const {
+    QString text = csvLine({"step", "lane", "reference lane", "largest absolute logit difference (measured)",
+                            "largest so far (measured)", "greedy choice differs"});
+    if (!cursor()->recording()) return text;
+    for (std::uint32_t i = 0; i < laneCount(); ++i) {
+        const auto reference = referenceLane(*cursor()->recording(), LaneId(i));
+        if (!reference) continue;
+        LogitComparison comparison(cursor()->recording(), LaneId(i), *reference);
+        comparison.advance();
+        const auto number = [](float value) { return std::isnan(value) ? QString() : QString::number(static_cast<double>(value), 'g', 9); };
+        std::size_t next = 0;
+        for (std::size_t step = 0; step < comparison.steps(); ++step) {
+            bool differs = false;
+            for (; next < comparison.differences().size() && comparison.differences()[next].step == step; ++next) differs = true;
+            text += csvLine({QString::number(step), laneName(LaneId(i)), laneName(*reference), number(comparison.at(step)),
+                             number(comparison.largest(step)), differs ? QStringLiteral("1") : QStringLiteral("0")});
+        }
+    }
+    return text;
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/stages_model.h"
+
+#include "views/format.h"
+#include "views/palette.h"
+#include "views/table_picture.h"
+
+#include <QBrush>
+
+#include <algorithm>
+
+namespace kvloupe {
+
+void StageSums::add(const StageRecord& record) {
+    calls += record.calls;
+    durationNs += record.duration_ns;
+    bytes += record.bytes;
+    flops += record.flops;
+    if (record.layer == StageRecord::no_layer) return;
+    if (record.layer >= layerNs.size()) layerNs.resize(record.layer + std::size_t{1});
+    layerNs[record.layer] += record.duration_ns;
+}
+
+void StageSums::subtract(const StageRecord& record) {
+    calls -= record.calls;
+    durationNs -= record.duration_ns;
+    bytes -= record.bytes;
+    flops -= record.flops;
+    if (record.layer < layerNs.size()) layerNs[record.layer] -= record.duration_ns;
+}
+
+StagesModel::StagesModel(QObject* parent) : QAbstractTableModel(parent) {}
+
+void StagesModel::addStep(std::size_t step, bool add) {
+    const LaneRecord& lane = m_progress->record();
+    const LogRange range = lane.step(step).stages;
+    if (range.size() == 0 || (m_summed && !m_progress->at(step).decodes())) return;
+    m_stepsSummed = add ? m_stepsSummed + 1 : m_stepsSummed - 1;
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const StageRecord& record = lane.stages()[i];
+        StageSums& sums = m_sums[static_cast<std::size_t>(record.kind)];
+        if (add)
+            sums.add(record);
+        else
+            sums.subtract(record);
+    }
+}
+
+void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, int step, bool summed) {
+    const bool fresh = recording != m_recording || lane != m_lane || summed != m_summed || !summed || m_step < 0 || step < 0;
+    if (fresh) {
+        if (recording != m_recording || lane != m_lane || !m_progress) {
+            m_recording = std::move(recording);
+            m_lane = lane;
+            m_progress.reset();
+            if (m_recording && lane.value < m_recording->lanes().size()) m_progress.emplace(m_recording.get(), lane);
+        }
+        m_summed = summed;
+        m_sums = {};
+        m_stepsSummed = 0;
+        m_step = -1;
+    }
+    if (m_progress) {
+        m_progress->advance();
+        step = std::min(step, static_cast<int>(m_progress->steps()) - 1);
+        if (summed) {
+            for (; m_step < step; ++m_step) addStep(static_cast<std::size_t>(m_step + 1), true);
+            for (; m_step > step; --m_step) addStep(static_cast<std::size_t>(m_step), false);
+        } else if (step >= 0) {
+            addStep(static_cast<std::size_t>(step), true);
+            m_step = step;
+        }
+    }
+    std::vector<StageKind> rows;
+    m_total = {};
+    for (int k = 0; k < stage_kind_count; ++k) {
+        const StageSums& sums = m_sums[static_cast<std::size_t>(k)];
+        if (sums.calls == 0) continue;
+        rows.push_back(static_cast<StageKind>(k));
+        m_total.calls += sums.calls;
+        m_total.durationNs += sums.durationNs;
+        m_total.bytes += sums.bytes;
+        m_total.flops += sums.flops;
+    }
+    if (rows != m_rows) {
+        beginResetModel();
+        m_rows = std::move(rows);
+        endResetModel();
+    } else if (!m_rows.empty()) {
+        Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount_ - 1));
+    }
+}
+
+void StagesModel::setLook(const Palette& palette, const QFont& font) {
+    m_palette = &palette;
+    m_font = font;
+}
+
+void StagesModel::setMeasuredBandwidth(double bytesPerSecond) {
+    m_measuredBandwidth = bytesPerSecond;
+    if (rowCount() > 0) Q_EMIT dataChanged(index(0, ofMeasured), index(rowCount() - 1, ofMeasured));
+}
+
+int StagesModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() || m_rows.empty() ? 0 : static_cast<int>(m_rows.size()) + 1;
+}
+
+int StagesModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : columnCount_; }
+
+const StageSums& StagesModel::sumsOf(int row) const {
+    return row < static_cast<int>(m_rows.size()) ? sums(m_rows[static_cast<std::size_t>(row)]) : m_total;
+}
+
+StagesModel::Number StagesModel::number(int row, int column) const {
+    const StageSums& own = sumsOf(row);
+    const auto seconds = static_cast<double>(own.durationNs) * 1e-9;
+    const auto moved = static_cast<double>(own.bytes), work = static_cast<double>(own.flops);
+    const auto counted = [](std::uint64_t value, Origin from) {
+        return Number{static_cast<double>(value), true, formatCount(value), QString::number(value), from};
+    };
+    const auto ratio = [](double value, bool exists, const QString& text) {
+        return Number{value, exists, exists ? text : QString(), exists ? QString::number(value, 'g', 9) : QString(),
+                      Origin::derived};
+    };
+    switch (column) {
+    case calls: return counted(own.calls, Origin::measured);
+    case time: {
+        Number result = counted(own.durationNs, Origin::measured);
+        result.text = formatDuration(static_cast<double>(own.durationNs));
+        return result;
+    }
+    case share: {
+        const double part = m_total.durationNs > 0 ? static_cast<double>(own.durationNs) / static_cast<double>(m_total.durationNs) : 0;
+        return ratio(part, m_total.durationNs > 0, formatPercent(part));
+    }
+    case bytes: return counted(own.bytes, Origin::derived);
+    case flops: return counted(own.flops, Origin::derived);
+    case intensity: {
+        const double value = moved > 0 ? work / moved : 0;
+        return ratio(value, moved > 0, QString::number(value, 'f', 2));
+    }
+    case bandwidth: {
+        const double value = seconds > 0 ? moved / seconds : 0;
+        return ratio(value, seconds > 0 && own.bytes > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
+    }
+    case rate: {
+        const double value = seconds > 0 ? work / seconds : 0;
+        return ratio(value, seconds > 0 && own.flops > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
+    }
+    case ofMeasured: {
+        if (m_measuredBandwidth <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
+        const double value = seconds > 0 ? moved / seconds / m_measuredBandwidth : 0;
+        return ratio(value, seconds > 0 && own.bytes > 0, formatPercent(value));
+    }
+    default: return {};
+    }
+}
+
+// The kind of bytes that a stage mostly moves (design: bytes have colours of their own).
+QColor StagesModel::colourOf(StageKind kind) const {
+    switch (kind) {
+    case StageKind::qkv:
+    case StageKind::attention_out:
+    case StageKind::gate_up:
+    case StageKind::down:
+    case StageKind::logits: return m_palette->weights;
+    case StageKind::attention:
+    case StageKind::rotary_store: return m_palette->keysValues;
+    default: return m_palette->activations;
+    }
+}
+
+QVariant StagesModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid() || index.row() >= rowCount()) return {};
+    const int row = index.row(), column = index.column();
+    const bool isTotal = row == static_cast<int>(m_rows.size());
+    const StageKind kind = isTotal ? StageKind::schedule : m_rows[static_cast<std::size_t>(row)];
+    switch (role) {
+    case totalRole: return isTotal;
+    case sortRole:
+        if (column == stage) return static_cast<int>(kind);
+        return number(row, column).value;
+    case Qt::DisplayRole:
+    case csvRole:
+        if (column == stage) {
+            if (isTotal) return role == csvRole ? QStringLiteral("sum") : tr("Sum of the stages");
+            const std::string_view name = name_of(kind);
+            return QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size()));
+        }
+        if (column == perLayer) {
+            if (role == Qt::DisplayRole) return {};
+            QStringList list;
+            for (const std::uint64_t ns : isTotal ? std::vector<std::uint64_t>() : sums(kind).layerNs) list.append(QString::number(ns));
+            return list.join(QLatin1Char(' '));
+        }
+        return role == csvRole ? number(row, column).plain : number(row, column).text;
+    case originRole: {
+        if (column == stage || column == share || column == perLayer || column == calls) return {};
+        const Number own = number(row, column);
+        return own.exists ? QVariant(static_cast<int>(own.origin)) : QVariant();
+    }
+    case colourRole:
+        if (!m_palette || isTotal || (column != stage && column != share && column != perLayer)) return {};
+        return colourOf(kind);
+    case barRole: return column == share && !isTotal ? QVariant(number(row, share).value) : QVariant();
+    case sparkRole: {
+        if (column != perLayer || isTotal || sums(kind).layerNs.empty()) return {};
+        QVariantList list;
+        for (const std::uint64_t ns : sums(kind).layerNs) list.append(static_cast<double>(ns));
+        return list;
+    }
+    case Qt::TextAlignmentRole: return static_cast<int>((column == stage || column == perLayer ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    case Qt::FontRole: {
+        if (column != stage && !isTotal) return {};
+        QFont font = m_font;
+        font.setWeight(QFont::DemiBold);
+        return font;
+    }
+    case Qt::ForegroundRole:
+        if (m_palette && column == ofMeasured && !number(row, column).exists) return QBrush(m_palette->ink3);
+        return {};
+    case Qt::ToolTipRole: {
+        if (column == stage || column == perLayer) return {};
+        const Number own = number(row, column);
+        return own.exists ? tr("%1 (%2)").arg(own.text, originName(own.origin)) : QString();
+    }
+    default: return {};
+    }
+}
+
+QVariant StagesModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal) return QAbstractTableModel::headerData(section, orientation, role);
+    if (role == Qt::TextAlignmentRole)
+        return static_cast<int>((section == stage || section == perLayer || section == share ? Qt::AlignLeft : Qt::AlignRight) |
+                                Qt::AlignVCenter);
+    const bool csv = role == csvRole;
+    if (role != Qt::DisplayRole && !csv) return {};
+    switch (section) {
+    case stage: return csv ? QStringLiteral("stage") : tr("Stage");
+    case calls: return csv ? QStringLiteral("calls (measured)") : tr("Calls");
+    case time: return csv ? QStringLiteral("time ns (measured)") : tr("Time");
+    case share: return csv ? QStringLiteral("share of the sum (derived)") : tr("Share ◐");
+    case bytes: return csv ? QStringLiteral("bytes moved (derived)") : tr("Bytes moved");
+    case flops: return csv ? QStringLiteral("FLOPs (derived)") : tr("FLOPs");
+    case intensity: return csv ? QStringLiteral("FLOP per byte (derived)") : tr("FLOP per byte");
+    case bandwidth: return csv ? QStringLiteral("bytes per second (derived)") : tr("GB/s");
+    case rate: return csv ? QStringLiteral("FLOP per second (derived)") : tr("GFLOP/s");
+    case ofMeasured: return csv ? QStringLiteral("share of the measured bandwidth (derived)") : tr("Of measured bandwidth");
+    case perLayer: return csv ? QStringLiteral("ns per layer (measured)") : tr("Time per layer ●");
+    default: return {};
+    }
+}
+
+bool StagesProxy::lessThan(const QModelIndex& left, const QModelIndex& right) const {
+    const bool leftTotal = left.data(StagesModel::totalRole).toBool(), rightTotal = right.data(StagesModel::totalRole).toBool();
+    if (leftTotal || rightTotal) return sortOrder() == Qt::AscendingOrder ? rightTotal && !leftTotal : leftTotal && !rightTotal;
+    return left.data(StagesModel::sortRole).toDouble() < right.data(StagesModel::sortRole).toDouble();
+}
+
+}  // namespace kvloupe

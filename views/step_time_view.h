@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// StepTimeView ("step-time"): what a step takes with and without a cache, per step or summed, the speed-up below on an axis
+// of its own, and the tokens pushed through the model: T(T+1)/2 without a cache, T with it; the difference is reused work.
+#pragma once
+
+#include "views/plot_view.h"
+
+namespace kvloupe {
+
+class StepTimeView : public PlotView {
+    Q_OBJECT
+
+public:
+    explicit StepTimeView(Cursor* cursor, QWidget* parent = nullptr);
+
+    QString csv() const override;
+    void setCumulated(bool cumulated);
+    void setLogarithmic(bool logarithmic);
+
+    // The lanes that the speed-up compares: an uncached one and the cached one with the same weights.
+    struct Pair {
+        LaneId uncached, cached;
+    };
+    const std::vector<Pair>& pairs() const { return m_pairs; }
+
+    // Uncached duration / cached duration of a step (derived); only where both decoded as many sequences and computed no
+    // prompt token.
+    static std::optional<double> speedUp(const LaneProgress& uncached, const LaneProgress& cached, std::size_t step);
+
+protected:
+    void build() override;
+    void appendSteps() override;
+    void showCursor() override;
+    QString tipAtStep(int step) const override;
+    LaneId laneOfCurve(int curve) const override;
+
+private:
+    struct Lane {
+        int time = -1, prompt = -1;   // curves: decode steps, steps with prompt tokens
+        std::size_t steps = 0;
+    };
+    struct Ratio {
+        int curve = -1;
+        std::size_t steps = 0;
+        double uncachedNs = 0, cachedNs = 0;   // over comparable steps
+        std::vector<double> cumulated;         // per step
+    };
+    bool cumulated() const;
+    double speedUpAt(std::size_t pair, std::size_t step) const;   // NaN where there is none
+    void appendTokens();
+    void labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis) const;
+    void labelTokens(PlotOverlayData& marks) const;
+
+    QComboBox* m_sumBox;
+    QComboBox* m_scaleBox;
+    std::vector<Lane> m_lanes;
+    std::vector<Pair> m_pairs;
+    std::vector<Ratio> m_ratios;
+    LaneId m_tokenLane;           // cached lane of the lowest panel
+    LaneId m_tokenTwin;           // uncached lane with its weights, or none
+    int m_ratioPanel = -1, m_tokenPanel = -1;
+    int m_reused = -1, m_naive = -1, m_recomputed = -1;  // curves of the lowest panel
+    std::size_t m_tokenSteps = 0, m_twinSteps = 0;
+};
+
+}  // namespace kvloupe

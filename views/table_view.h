@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// TableView: a View whose picture is a table, with switches above and a line of text below; the export draws the same.
+#pragma once
+
+#include "views/view.h"
+
+class QAbstractItemModel;
+class QHBoxLayout;
+class QLabel;
+class QTableView;
+
+namespace kvloupe {
+
+class TableView : public View {
+    Q_OBJECT
+
+public:
+    TableView(QString id, QString title, Cursor* cursor, QWidget* parent);
+
+    QString csv() const override;
+    void paintContent(QPainter& painter, const QRectF& area) override;
+    QTableView* table() const { return m_table; }
+
+protected:
+    // rowHeight: at 100 %. Call once.
+    void setModel(QAbstractItemModel* model, double rowHeight);
+    // Look of the table for theme and font scale; call from refresh(). Returns true when it changed.
+    bool restyle();
+    // Column widths from their contents.
+    void sizeColumns();
+    // Width that head and cells of a column ask for.
+    int columnNeeds(int column) const;
+    void setFooter(const QString& text);
+    QHBoxLayout* bar() const { return m_barLayout; }
+    void showBar();
+
+private:
+    QWidget* m_body;
+    QWidget* m_bar;
+    QHBoxLayout* m_barLayout;
+    QTableView* m_table;
+    QLabel* m_footer;
+    double m_rowHeight = 24;
+    const Palette* m_look = nullptr;
+    double m_scale = 0;
+};
+
+}  // namespace kvloupe
