@@ -106,6 +106,14 @@ void LaneState::trim(SequenceId id) {
     if (table.empty()) m_holders.erase(std::find(m_holders.begin(), m_holders.end(), id.value));
 }
 
+// What nobody owns is lost without its hash; what is owned holds what its owners wrote.
+void LaneState::drop_hash(std::uint32_t block) {
+    if (!m_blocks[block].hashed) return;
+    m_blocks[block].hashed = false;
+    if (m_blocks[block].owners > 0) settle_owner(block);
+    else m_blocks[block].filled = 0;
+}
+
 void LaneState::leave(SequenceId id, std::uint32_t block, const Event& event) {
     std::vector<BlockId>& table = sequence(id).table;
     const auto entry = std::find(table.rbegin(), table.rend(), BlockId(block));
@@ -219,19 +227,13 @@ void LaneState::apply(const Event& event) {
         if (!m_blocks.empty() && event.other != Event{}.other) put(event.sequence, event.other, null_block_id.value);
         break;
     case EventKind::evict:
-        if (has_block) {
-            m_blocks[event.block.value].hashed = false;
-            if (m_blocks[event.block.value].owners == 0) m_blocks[event.block.value].filled = 0;
-        }
+        if (has_block) drop_hash(event.block.value);
         break;
     case EventKind::store:
         if (has_block) m_blocks[event.block.value].hashed = true;
         break;
     case EventKind::reset:
-        for (BlockState& block : m_blocks) {
-            block.hashed = false;
-            if (block.owners == 0) block.filled = 0;
-        }
+        for (std::uint32_t block = 1; block < m_blocks.size(); ++block) drop_hash(block);
         break;
     case EventKind::preempt: {
         SequenceState& state = sequence(event.sequence);

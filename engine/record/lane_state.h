@@ -70,6 +70,7 @@ private:
     void fork(const Event& event);
     void copy_on_write(const Event& event);
     void trim(SequenceId id);
+    void drop_hash(std::uint32_t block);
     void settle_owner(std::uint32_t block);
     std::uint32_t slots_written(SequenceId id, std::uint32_t logical) const;
     bool in_pool(BlockId block) const { return block.value != null_block_id.value && block.value < m_blocks.size(); }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include <QTest>
+
+#include "engine/record/lane_state.h"
+#include "engine/record/writer.h"
+
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+using namespace kvloupe;
+
+namespace {
+
+LaneInfo small_lane() {
+    LaneInfo info;
+    info.name = "lane";
+    info.blocks = 8;
+    info.block_size = 4;
+    return info;
+}
+
+Event decode(std::uint32_t sequence, std::uint32_t position) {
+    Event event;
+    event.kind = EventKind::decode;
+    event.sequence = SequenceId(sequence);
+    event.other = position;
+    event.tokens = 1;
+    return event;
+}
+
+}  // namespace
+
+class TestWriter : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void stepsNameRangesWithoutGaps();
+    void eventsBetweenStepsBelongToTheNext();
+    void stepTimesAreMeasured();
+    void setTimeReplacesTheClock();
+    void atMostTenAlternativesAreKept();
+    void attentionRowsBeyondTheBudgetAreCountedNotKept();
+    void budgetIsDividedAmongLanes();
+    void failedStepIsPublishedWhole();
+    void stringsAreInternedOnce();
+    void reasonIsSetBeforeThePhase();
+    void readersSeeOnlyWholeSteps();
+};
+
+void TestWriter::stepsNameRangesWithoutGaps() {
+    RecordingWriter writer("t", 1 << 20);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    writer.lanes_complete();
+    for (std::uint32_t step = 0; step < 5; ++step) {
+        QCOMPARE(lane.next_step(), std::size_t{step});
+        lane.begin_step();
+        for (std::uint32_t i = 0; i < step; ++i) lane.event(decode(0, i));
+        TokenRecord token;
+        token.position = step;
+        lane.token(token);
+        lane.stage({});
+        lane.end_step({});
+    }
+    const LaneRecord& record = *writer.recording()->lanes().front();
+    QCOMPARE(record.step_count(), std::size_t{5});
+    for (std::uint32_t step = 0; step < 5; ++step) {
+        QCOMPARE(record.step(step).step, StepId(step));
+        QCOMPARE(record.step(step).events.size(), std::uint64_t{step});
+        QCOMPARE(record.step(step).tokens.begin, std::uint64_t{step});
+        QCOMPARE(record.step(step).stages.end, std::uint64_t{step} + 1);
+        if (step > 0) QCOMPARE(record.step(step).events.begin, record.step(step - 1).events.end);
+    }
+}
+
+void TestWriter::eventsBetweenStepsBelongToTheNext() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    lane.begin_step();
+    lane.end_step({});
+    lane.event(decode(0, 3));
+    lane.begin_step();
+    lane.event(decode(0, 4));
+    lane.end_step({});
+    const LaneRecord& record = lane.record();
+    QCOMPARE(record.step(0).events.size(), std::uint64_t{0});
+    QCOMPARE(record.step(1).events.size(), std::uint64_t{2});
+    QCOMPARE(record.events()[0].offset_ns, 0u);
+    QCOMPARE(record.state_after(0).sequences().size(), std::size_t{0});
+    QCOMPARE(record.state_after(1).sequences()[0].computed_tokens, 5u);
+}
+
+void TestWriter::stepTimesAreMeasured() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    const std::uint64_t before = writer.elapsed_ns();
+    lane.begin_step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    lane.event(decode(0, 0));
+    lane.end_step({});
+    const StepRecord& step = lane.record().step(0);
+    QVERIFY(step.start_ns >= before);
+    QVERIFY(step.duration_ns >= 2000000);
+    QVERIFY(lane.record().events()[0].offset_ns >= 2000000);
+    QVERIFY(lane.record().events()[0].offset_ns <= step.duration_ns);
+    QVERIFY(lane.elapsed_ns() >= step.start_ns + step.duration_ns);
+}
+
+void TestWriter::setTimeReplacesTheClock() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    writer.set_time(1000);
+    lane.begin_step();
+    writer.set_time(1300);
+    lane.event(decode(0, 0));
+    writer.set_time(2500);
+    lane.end_step({});
+    QCOMPARE(lane.record().step(0).start_ns, std::uint64_t{1000});
+    QCOMPARE(lane.record().step(0).duration_ns, std::uint64_t{1500});
+    QCOMPARE(lane.record().events()[0].offset_ns, 300u);
+    QCOMPARE(writer.elapsed_ns(), std::uint64_t{2500});
+}
+
+void TestWriter::atMostTenAlternativesAreKept() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    std::vector<Alternative> alternatives(14);
+    for (std::size_t i = 0; i < alternatives.size(); ++i) alternatives[i].token = static_cast<TokenId>(i);
+    lane.begin_step();
+    lane.token({});
+    lane.token({}, alternatives);
+    lane.token({}, std::span(alternatives).first(3));
+    lane.end_step({});
+    const LaneRecord& record = lane.record();
+    QCOMPARE(int{record.tokens()[0].alternative_count}, 0);
+    QCOMPARE(int{record.tokens()[1].alternative_count}, 10);
+    QCOMPARE(int{record.tokens()[2].alternative_count}, 3);
+    QCOMPARE(record.tokens()[2].alternatives_begin, std::uint64_t{10});
+    QCOMPARE(record.alternatives()[12].token, 2);
+}
+
+void TestWriter::attentionRowsBeyondTheBudgetAreCountedNotKept() {
+    const std::vector<float> weights = {0.25f, 0.25f, 0.5f};
+    const std::uint64_t row_size = sizeof(AttentionRow) + weights.size() * sizeof(float);
+    RecordingWriter writer("t", 2 * row_size + 5);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    writer.lanes_complete();
+    lane.begin_step();
+    AttentionRow row;
+    row.layer = 1;
+    row.head = 2;
+    row.position = 2;
+    QVERIFY(lane.attention_row(row, weights));
+    QVERIFY(lane.attention_row(row, weights));
+    QVERIFY(!lane.attention_row(row, weights));
+    QVERIFY(!lane.attention_row(row, weights));
+    lane.end_step({});
+    const LaneRecord& record = lane.record();
+    QCOMPARE(record.attention().size(), std::size_t{2});
+    QCOMPARE(record.dropped_attention_rows(), std::uint64_t{2});
+    QCOMPARE(record.step(0).attention.size(), std::uint64_t{2});
+    QCOMPARE(record.attention()[1].key_count, 3u);
+    QCOMPARE(record.attention()[1].weights_begin, std::uint64_t{3});
+    for (std::size_t i = 0; i < weights.size(); ++i) QCOMPARE(record.attention_weights()[3 + i], weights[i]);
+}
+
+void TestWriter::budgetIsDividedAmongLanes() {
+    const std::vector<float> weights(100, 0.01f);
+    const std::uint64_t row_size = sizeof(AttentionRow) + weights.size() * sizeof(float);
+    RecordingWriter writer("t", 4 * row_size);
+    writer.add_lane(small_lane(), nullptr);
+    writer.add_lane(small_lane(), nullptr);
+    writer.lanes_complete();
+    for (std::uint32_t i = 0; i < 2; ++i) {
+        LaneWriter& lane = writer.lane(LaneId(i));
+        lane.begin_step();
+        for (int row = 0; row < 5; ++row) lane.attention_row({}, weights);
+        lane.end_step({});
+        QCOMPARE(lane.record().attention().size(), std::size_t{2});
+        QCOMPARE(lane.record().dropped_attention_rows(), std::uint64_t{3});
+    }
+}
+
+void TestWriter::failedStepIsPublishedWhole() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    QVERIFY(lane.record().failure().empty());
+    lane.begin_step();
+    Event allocate;
+    allocate.kind = EventKind::allocate;
+    allocate.sequence = SequenceId(0);
+    allocate.block = BlockId(1);
+    allocate.other = 0;
+    lane.event(allocate);
+    StepRecord counters;
+    counters.used_blocks = 1;
+    lane.fail_step(counters, "layer 3 gave logits that are not finite");
+    QCOMPARE(lane.record().failure(), std::string("layer 3 gave logits that are not finite"));
+    QCOMPARE(lane.record().step_count(), std::size_t{1});
+    QCOMPARE(lane.record().step(0).events.size(), std::uint64_t{1});
+    QCOMPARE(lane.record().state_after(0).used_blocks(), lane.record().step(0).used_blocks);
+    // The lane goes on after a reset of its requests: no gap, no overlap.
+    allocate.kind = EventKind::free;
+    allocate.other = 0;
+    lane.event(allocate);
+    lane.begin_step();
+    lane.end_step({});
+    QCOMPARE(lane.record().step(1).events.begin, std::uint64_t{1});
+    QCOMPARE(lane.record().state_after(1).used_blocks(), 0u);
+}
+
+void TestWriter::stringsAreInternedOnce() {
+    RecordingWriter writer("t", 0);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    const StringId one = lane.intern("a reason");
+    QCOMPARE(lane.intern("another"), StringId(1));
+    QCOMPARE(lane.intern("a reason"), one);
+    QCOMPARE(lane.record().strings().size(), std::size_t{2});
+    QCOMPARE(lane.record().strings()[one.value], std::string("a reason"));
+}
+
+void TestWriter::reasonIsSetBeforeThePhase() {
+    RecordingWriter writer("t", 7);
+    const auto recording = writer.recording();
+    QCOMPARE(recording->phase(), Phase::loading);
+    QCOMPARE(recording->memory_budget_bytes(), std::uint64_t{7});
+    std::atomic<bool> wrong{false};
+    std::thread reader([&] {
+        while (recording->phase() != Phase::failed) std::this_thread::yield();
+        if (recording->reason() != "it broke") wrong = true;
+    });
+    writer.set_phase(Phase::running);
+    writer.set_phase(Phase::failed, "it broke");
+    reader.join();
+    QVERIFY(!wrong);
+}
+
+// Under ThreadSanitizer this shows that readers need no lock; everywhere it shows that a step is published last.
+void TestWriter::readersSeeOnlyWholeSteps() {
+    constexpr std::uint32_t steps = 6000;
+    RecordingWriter writer("t", 1 << 20);
+    LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
+    writer.lanes_complete();
+    const auto recording = writer.recording();
+    std::atomic<bool> wrong{false};
+    std::thread reader([&] {
+        const LaneRecord& record = *recording->lanes().front();
+        std::size_t seen = 0;
+        while (seen < steps) {
+            const std::size_t count = record.step_count();
+            if (count == seen) {
+                std::this_thread::yield();
+                continue;
+            }
+            for (; seen < count; ++seen) {
+                const StepRecord& step = record.step(seen);
+                if (step.running != seen || step.events.size() != 2 || step.tokens.size() != 1) wrong = true;
+                for (std::uint64_t e = step.events.begin; e < step.events.end; ++e)
+                    if (record.events()[e].other != seen) wrong = true;
+                const TokenRecord& token = record.tokens()[step.tokens.begin];
+                if (token.position != seen || record.alternatives()[token.alternatives_begin].token !=
+                                                  static_cast<TokenId>(seen))
+                    wrong = true;
+            }
+            if (record.state_after(count - 1).sequences()[0].computed_tokens != count) wrong = true;
+        }
+    });
+    for (std::uint32_t step = 0; step < steps; ++step) {
+        lane.begin_step();
+        lane.event(decode(0, step));
+        lane.event(decode(0, step));
+        TokenRecord token;
+        token.position = step;
+        const Alternative alternative{static_cast<TokenId>(step), 1.0f, 0.0f};
+        lane.token(token, {&alternative, 1});
+        StepRecord counters;
+        counters.running = step;
+        lane.end_step(counters);
+    }
+    reader.join();
+    QVERIFY(!wrong);
+}
+
+QTEST_GUILESS_MAIN(TestWriter)
+#include "tst_writer.moc"
