@@ -194,7 +194,8 @@ void Lane::sample(Request& request, std::span<const float> logits, const StepCon
     request.tokens.push_back(sampled.token);
 
     const auto ends = [&](Cause cause) { m_endings.push_back({&request, cause, {}}); };
-    const std::span<const TokenId> end_tokens = m_device->model->tokenizer->end_tokens();
+    const Tokenizer* tokenizer = m_device->model->tokenizer.get();
+    const std::span<const TokenId> end_tokens = tokenizer ? tokenizer->end_tokens() : std::span<const TokenId>();
     if (!request.forced.empty()) {
         if (request.output_tokens() == request.forced.size()) ends(Cause::forced_tokens_used_up);
     } else if (std::find(end_tokens.begin(), end_tokens.end(), sampled.token) != end_tokens.end()) {

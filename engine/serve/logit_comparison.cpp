@@ -35,8 +35,8 @@ void LogitComparison::keep(LaneId lane, RequestId request, std::uint32_t index, 
 std::optional<float> LogitComparison::add(LaneId lane, RequestId request, std::uint32_t index,
                                           std::span<const float> logits, TokenId token) {
     Track& own = m_tracks[{lane.value, request.value}];
-    own.tokens.push_back(token);
     if (m_followers[lane.value] > 0) {
+        own.tokens.push_back(token);
         keep(lane, request, index, logits);
         return std::nullopt;
     }
@@ -44,24 +44,32 @@ std::optional<float> LogitComparison::add(LaneId lane, RequestId request, std::u
     if (!reference.valid()) return std::nullopt;
 
     const Key key{reference.value, request.value};
+    const Track& other = m_tracks[key];
+    // Counts the leading tokens that are equal, as far as both lanes have come.
+    const auto advance = [&] {
+        for (; !own.differs && own.equal < std::min(own.tokens.size(), other.tokens.size()); ++own.equal) {
+            own.differs = own.tokens[own.equal] != other.tokens[own.equal];
+            if (own.differs) break;
+        }
+    };
+    advance();
     std::optional<float> difference;
     const auto entry = m_entries.find({key, index});
-    // Up to here `equal` counts tokens before `index`.
-    if (!own.differs && own.equal == index && entry != m_entries.end() && entry->second.logits.size() == logits.size()) {
-        float largest = 0;
-        for (std::size_t i = 0; i < logits.size(); ++i) largest = std::max(largest, std::fabs(logits[i] - entry->second.logits[i]));
-        difference = largest;
+    if (entry != m_entries.end()) {
+        const std::vector<float>& expected = entry->second.logits;
+        if (!own.differs && own.equal == index && expected.size() == logits.size()) {
+            float largest = 0;
+            for (std::size_t i = 0; i < logits.size(); ++i) largest = std::max(largest, std::fabs(logits[i] - expected[i]));
+            difference = largest;
+        }
+        if (--entry->second.readers == 0) {
+            m_bytes -= expected.size() * sizeof(float);
+            m_entries.erase(entry);
+            while (!m_age.empty() && !m_entries.count(m_age.front())) m_age.pop_front();
+        }
     }
-    if (entry != m_entries.end() && --entry->second.readers == 0) {
-        m_bytes -= entry->second.logits.size() * sizeof(float);
-        m_entries.erase(entry);
-        while (!m_age.empty() && !m_entries.count(m_age.front())) m_age.pop_front();
-    }
-    const auto other = m_tracks.find(key);
-    while (other != m_tracks.end() && !own.differs && own.equal < own.tokens.size() && own.equal < other->second.tokens.size()) {
-        if (own.tokens[own.equal] == other->second.tokens[own.equal]) ++own.equal;
-        else own.differs = true;
-    }
+    own.tokens.push_back(token);
+    advance();
     return difference;
 }
 

@@ -101,7 +101,10 @@ Result<Request> make_request(const RequestOptions& options, const Model& model, 
     request.arrival_step = options.arrival_step;
     request.sampling = {options.temperature, options.top_k, options.top_p, Sampler::request_seed(seed, options.id)};
     if (options.prompt_tokens) request.tokens = *options.prompt_tokens;
-    else if (options.prompt) request.tokens = model.tokenizer->encode_prompt(*options.prompt);
+    else if (options.prompt && model.tokenizer) request.tokens = model.tokenizer->encode_prompt(*options.prompt);
+    if (options.prompt && !model.tokenizer)
+        return Error{"Request '" + options.id + "': the model '" + model.config.name + "' has no tokenizer",
+                     "Give its prompt as token ids."};
     if (options.output_tokens) request.forced = *options.output_tokens;
     if (request.tokens.empty())
         return Error{"Request '" + options.id + "': the prompt has no tokens", "Give it at least one character or token."};
@@ -180,7 +183,8 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
             if (auto enough = check_memory(setup); !enough) return enough.error();
         }
         auto& vocabulary = vocabularies[model.tokenizer.get()];
-        if (!vocabulary) vocabulary = model.tokenizer->vocabulary_text();
+        if (!vocabulary)
+            vocabulary = model.tokenizer ? model.tokenizer->vocabulary_text() : std::make_shared<const VocabularyText>();
         prepared.vocabularies.push_back(vocabulary);
         prepared.requests.push_back(std::move(requests));
         prepared.lanes.push_back(std::move(setup));
