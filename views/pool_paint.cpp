@@ -269,8 +269,10 @@ void PoolView::paintMarks(const Canvas& canvas, const PoolLayout& layout) const 
         const std::uint32_t size = m_state->block_size();
         if (pick.position && layout.slotBar && size > 0) {
             const double slot = (cell.width() - canvas.u(8)) / size;
-            canvas.outline(QRectF(cell.left() + canvas.u(4) + *pick.position % size * slot - 0.5, cell.bottom() - canvas.u(10.5),
-                                  std::max(slot, 2.0), canvas.u(9)), colours.ink1, 1.2);
+            canvas.painter().setPen(QPen(colours.ink1, canvas.u(1.2)));
+            canvas.painter().setBrush(Qt::NoBrush);
+            canvas.painter().drawRect(QRectF(cell.left() + canvas.u(4) + *pick.position % size * slot - canvas.u(0.8),
+                                             cell.bottom() - canvas.u(11), std::max(slot, 2.0) + canvas.u(0.8), canvas.u(9.5)));
         }
         const auto rows = static_cast<std::uint32_t>(m_table.size());
         for (std::uint32_t i = 0; !layout.table.isEmpty() && i < layout.boxesShown(rows); ++i) {

@@ -128,7 +128,7 @@ PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) 
     if (blocks.size() > 4) names << tr("… %1 in all").arg(blocks.size());
     const QString list = names.join(QStringLiteral(", "));
     const QString who = sequenceLabel(recording, lane, chosen->sequence);
-    callout.happened = true;
+    callout.happened = chosen->kind != EventKind::refuse;  // waiting touches no block
     switch (chosen->kind) {
     case EventKind::allocate: callout.title = tr("Taken: %1 for sequence %2").arg(list, who); break;
     case EventKind::free: callout.title = tr("Given back: %1 by sequence %2").arg(list, who); break;

@@ -149,7 +149,9 @@ bool View::event(QEvent* event) {
 }
 
 void View::focusInEvent(QFocusEvent* event) {
-    m_keyboardDriven = event->reason() != Qt::MouseFocusReason;
+    // Coming back to the window (ActiveWindowFocusReason) is no choice of the keyboard.
+    m_keyboardDriven = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason ||
+                       event->reason() == Qt::ShortcutFocusReason || event->reason() == Qt::OtherFocusReason;
     QWidget::focusInEvent(event);
     update();
 }

@@ -5,6 +5,11 @@
 #include "views/kv_bytes_view.h"
 #include "views/logits_view.h"
 #include "views/attention_view.h"
+#include "views/events_view.h"
+#include "views/inspector_view.h"
+#include "views/lanes_view.h"
+#include "views/requests_view.h"
+#include "views/timeline_view.h"
 #include "views/next_token_view.h"
 #include "views/pool_view.h"
 #include "views/stages_view.h"
@@ -31,10 +36,15 @@ std::unique_ptr<View> make(Cursor* cursor, QWidget* parent) {
 }
 
 constexpr Entry entries[] = {
+    {"lanes", QT_TRANSLATE_NOOP("kvloupe::views", "Lanes"), "Step", make<LanesView>},
+    {"requests", QT_TRANSLATE_NOOP("kvloupe::views", "Requests"), "Step", make<RequestsView>},
+    {"inspector", QT_TRANSLATE_NOOP("kvloupe::views", "Inspector"), "Step", make<InspectorView>},
     {"tokens", QT_TRANSLATE_NOOP("kvloupe::views", "Tokens and block table"), "Step", make<TokensView>},
     {"pool", QT_TRANSLATE_NOOP("kvloupe::views", "Block pool"), "Step", make<PoolView>},
     {"attention", QT_TRANSLATE_NOOP("kvloupe::views", "Attention"), "Step", make<AttentionView>},
     {"next-token", QT_TRANSLATE_NOOP("kvloupe::views", "Next token"), "Step", make<NextTokenView>},
+    {"timeline", QT_TRANSLATE_NOOP("kvloupe::views", "Timeline"), "Step", make<TimelineView>},
+    {"events", QT_TRANSLATE_NOOP("kvloupe::views", "Events"), "Step", make<EventsView>},
     {"kv-bytes", QT_TRANSLATE_NOOP("kvloupe::views", "KV bytes"), "Compare", make<KvBytesView>},
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/events_model.h"
+
+#include "engine/record/describe.h"
+#include "views/format.h"
+#include "views/picking.h"
+#include "views/table_picture.h"
+
+#include <QFont>
+
+#include <algorithm>
+
+namespace kvloupe {
+
+EventsModel::EventsModel(QObject* parent) : QAbstractTableModel(parent) {}
+
+void EventsModel::grow(int step, std::vector<Shown>& added) {
+    for (int s = m_step + 1; s <= step; ++s) {
+        const LogRange range = m_record->step(static_cast<std::size_t>(s)).events;
+        for (std::uint64_t i = range.begin; i < range.end; ++i) {
+            const Event& event = m_record->events()[i];
+            ++m_total;
+            ++m_counts[static_cast<std::size_t>(event.kind)];
+            if (m_filter.matches(*m_recording, *m_record, event, static_cast<std::uint32_t>(s)))
+                added.push_back({i, static_cast<std::uint32_t>(s)});
+        }
+    }
+    m_step = std::max(m_step, step);
+}
+
+void EventsModel::rebuild(int step) {
+    beginResetModel();
+    m_shown.clear();
+    m_total = 0;
+    m_counts.fill(0);
+    m_step = -1;
+    if (m_record) grow(step, m_shown);
+    endResetModel();
+}
+
+void EventsModel::show(std::shared_ptr<const Recording> recording, LaneId lane, int step) {
+    if (recording != m_recording || lane != m_lane) {
+        m_recording = std::move(recording);
+        m_lane = lane;
+        m_record = m_recording && lane.value < m_recording->lanes().size() ? &m_recording->lane(lane) : nullptr;
+        rebuild(step);
+        return;
+    }
+    if (!m_record || step == m_step) return;
+    if (step > m_step) {
+        std::vector<Shown> added;
+        grow(step, added);
+        if (added.empty()) return;
+        const int first = static_cast<int>(m_shown.size());
+        beginInsertRows({}, first, first + static_cast<int>(added.size()) - 1);
+        m_shown.insert(m_shown.end(), added.begin(), added.end());
+        endInsertRows();
+        return;
+    }
+    // Back: counts are taken away again, rows are cut off.
+    for (int s = std::max(step, -1) + 1; s <= m_step; ++s) {
+        const LogRange range = m_record->step(static_cast<std::size_t>(s)).events;
+        m_total -= range.size();
+        for (std::uint64_t i = range.begin; i < range.end; ++i) --m_counts[static_cast<std::size_t>(m_record->events()[i].kind)];
+    }
+    m_step = step;
+    const auto keep = std::partition_point(m_shown.begin(), m_shown.end(),
+                                           [step](const Shown& shown) { return static_cast<int>(shown.step) <= step; });
+    if (keep == m_shown.end()) return;
+    beginRemoveRows({}, static_cast<int>(keep - m_shown.begin()), static_cast<int>(m_shown.size()) - 1);
+    m_shown.erase(keep, m_shown.end());
+    endRemoveRows();
+}
+
+void EventsModel::setFilter(const EventFilter& filter) {
+    m_filter = filter;
+    rebuild(m_step);
+}
+
+int EventsModel::rowOf(std::uint64_t event) const {
+    const auto found = std::lower_bound(m_shown.begin(), m_shown.end(), event,
+                                        [](const Shown& shown, std::uint64_t wanted) { return shown.event < wanted; });
+    return found != m_shown.end() && found->event == event ? static_cast<int>(found - m_shown.begin()) : -1;
+}
+
+int EventsModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(m_shown.size()); }
+
+int EventsModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : ColumnCount; }
+
+QString EventsModel::text(const Event& event, int row, int column) const {
+    switch (column) {
+    case Step: return QString::number(stepAt(row));
+    case Kind:
+        return QString::fromLatin1(name_of(event.kind).data(), static_cast<qsizetype>(name_of(event.kind).size()))
+            .replace(QLatin1Char('_'), event.kind == EventKind::copy_on_write ? QLatin1Char('-') : QLatin1Char(' '));
+    case Sequence: return sequenceLabel(*m_recording, *m_record, event.sequence);
+    case Blocks:
+        if (!event.block.valid()) return {};
+        if (event.kind == EventKind::copy_on_write) return QStringLiteral("%1 → %2").arg(event.block.value).arg(event.other);
+        return QString::number(event.block.value);
+    case CauseText: return QString::fromStdString(describe_cause(*m_recording, *m_record, event));
+    case Bytes: return formatBytes(event_bytes(*m_record, event));
+    case Time: return event.duration_ns > 0 ? formatDuration(event.duration_ns) : QString();
+    default: return {};
+    }
+}
+
+QVariant EventsModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid() || index.row() >= rowCount() || index.column() >= ColumnCount) return {};
+    const Event& event = m_record->events()[eventAt(index.row())];
+    const int column = index.column();
+    switch (role) {
+    case Qt::DisplayRole:
+    case Qt::AccessibleTextRole: return text(event, index.row(), column);
+    case Qt::ToolTipRole: return column == CauseText ? QVariant(text(event, index.row(), column)) : QVariant();
+    case Qt::TextAlignmentRole:
+        return static_cast<int>((column >= Bytes || column == Step ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    case Qt::FontRole:
+        if (column == Blocks) {
+            QFont font;
+            font.setFixedPitch(true);
+            return font;
+        }
+        return {};
+    case glyphRole: return column == Kind ? QVariant(static_cast<int>(event.kind)) : QVariant();
+    case ownerRole: return column == Sequence && event.sequence.valid() ? QVariant(event.sequence.value) : QVariant();
+    case originRole:
+        if (column == Bytes) return static_cast<int>(Origin::derived);
+        if (column == Time && event.duration_ns > 0) return static_cast<int>(Origin::measured);
+        return {};
+    case csvRole:
+        if (column == Bytes) return QString::number(event_bytes(*m_record, event));
+        if (column == Time) return event.duration_ns > 0 ? QString::number(event.duration_ns / 1000.0) : QString();
+        return {};
+    default: return {};
+    }
+}
+
+QVariant EventsModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || section < 0 || section >= ColumnCount) return {};
+    if (role == Qt::DisplayRole) {
+        const QString names[] = {tr("Step"), tr("Event"), tr("Sequence"), tr("Blocks"), tr("Cause"), tr("Bytes"), tr("Time")};
+        return names[section];
+    }
+    if (role == csvRole) {
+        static const char* names[] = {"step", "kind", "sequence", "blocks", "cause", "bytes_derived", "duration_us_measured"};
+        return QString::fromLatin1(names[section]);
+    }
+    if (role == Qt::TextAlignmentRole)
+        return static_cast<int>((section >= Bytes || section == Step ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    return {};
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Events: the log of the lane in focus up to the cursor, every line with its cause as a sentence, and a filter line.
+#pragma once
+
+#include "views/view.h"
+
+#include "views/events_model.h"
+
+#include <vector>
+
+class QHBoxLayout;
+class QLineEdit;
+class QTableView;
+class QToolButton;
+
+namespace kvloupe {
+
+class EventsView : public View {
+    Q_OBJECT
+
+public:
+    explicit EventsView(Cursor* cursor, QWidget* parent = nullptr);
+
+    QString csv() const override;
+    void paintContent(QPainter& painter, const QRectF& area) override;
+    EventsModel& model() { return *m_model; }
+    void setFilterText(const QString& text);
+
+protected:
+    void refresh() override;
+    void refreshSelection() override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    void applyFilter(const QString& text);
+    void updateChips();
+    void explain();
+    Pick pickOf(int row) const;
+
+    EventsModel* m_model;
+    QWidget* m_body;
+    QLineEdit* m_line;
+    QHBoxLayout* m_top;
+    QTableView* m_table;
+    std::vector<std::pair<EventKind, QToolButton*>> m_chips;
+    double m_styledScale = 0;
+    bool m_styledDark = false;
+};
+
+}  // namespace kvloupe
