@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The synthetic recordings must agree with themselves: whoever tests a view with them relies on it.
+#include <QTest>
+
+#include "engine/record/describe.h"
+#include "engine/record/lane_state.h"
+#include "engine/record/results.h"
+#include "tests/support/demo_recording.h"
+
+#include <cmath>
+#include <map>
+
+using namespace kvloupe;
+
+class TestDemoRecording : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void sameOptionsGiveTheSameRecording();
+    void countersAgreeWithTheState();
+    void attentionRowsSumToOne();
+    void probabilitiesAreOrderedAndBelowOne();
+    void hasOneOfEveryKindOfRequest();
+    void lanesWithEqualWeightsGiveEqualTokens();
+    void uncachedLaneMayStopEarlier();
+    void emptyRecordingHasLanesAndNoSteps();
+    void sessionGrowsStepByStep();
+};
+
+void TestDemoRecording::sameOptionsGiveTheSameRecording() {
+    const auto first = demo_recording();
+    const auto second = demo_recording();
+    QCOMPARE(summary_json(*first), summary_json(*second));
+    QCOMPARE(events_csv(*first), events_csv(*second));
+    QCOMPARE(steps_csv(*first), steps_csv(*second));
+}
+
+void TestDemoRecording::countersAgreeWithTheState() {
+    const auto recording = demo_recording();
+    for (const auto& lane : recording->lanes()) {
+        QCOMPARE(lane->step_count(), std::size_t{200});
+        LaneState state(lane->info().blocks, lane->info().block_size);
+        for (std::size_t s = 0; s < lane->step_count(); ++s) {
+            const StepRecord& step = lane->step(s);
+            std::uint32_t used = 0;  // before release: most within the step
+            for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+                state.apply(lane->events()[e]);
+                used = std::max(used, state.used_blocks());
+            }
+            if (step.events.size() > 0 && lane->info().kv_cache) QCOMPARE(step.used_blocks, used);
+            QCOMPARE(step.computed_tokens, std::uint64_t{step.prefill_tokens} + step.decode_tokens);
+            std::uint64_t stage_time = 0;
+            for (std::uint64_t i = step.stages.begin; i < step.stages.end; ++i)
+                stage_time += lane->stages()[i].duration_ns;
+            QVERIFY(stage_time <= step.duration_ns);
+        }
+        if (lane->info().kv_cache)
+            QCOMPARE(state.used_blocks() + state.free_order().size(), std::size_t{lane->info().blocks - 1});
+    }
+}
+
+void TestDemoRecording::attentionRowsSumToOne() {
+    const auto recording = demo_recording();
+    for (const auto& lane : recording->lanes()) {
+        QVERIFY(lane->attention().size() > 1000);
+        for (std::size_t i = 0; i < lane->attention().size(); i += 37) {
+            const AttentionRow& row = lane->attention()[i];
+            QCOMPARE(row.key_count, row.position + 1);
+            double sum = 0;
+            for (std::uint32_t key = 0; key < row.key_count; ++key)
+                sum += static_cast<double>(lane->attention_weights()[row.weights_begin + key]);
+            QVERIFY(std::abs(sum - 1.0) < 1e-5);
+        }
+    }
+}
+
+void TestDemoRecording::probabilitiesAreOrderedAndBelowOne() {
+    const auto recording = demo_recording();
+    const LaneRecord& lane = *recording->lanes().front();
+    for (std::size_t t = 0; t < lane.tokens().size(); ++t) {
+        const TokenRecord& token = lane.tokens()[t];
+        if (token.source == TokenRecord::prompt) continue;
+        QCOMPARE(int{token.alternative_count}, 10);
+        float sum = 0;
+        for (std::uint64_t a = 0; a < 10; ++a) {
+            const Alternative& one = lane.alternatives()[token.alternatives_begin + a];
+            sum += one.probability;
+            if (a > 0) QVERIFY(one.logit < lane.alternatives()[token.alternatives_begin + a - 1].logit);
+        }
+        QVERIFY(sum < 1.0f);
+        QCOMPARE(lane.alternatives()[token.alternatives_begin + token.rank].token, token.token);
+    }
+}
+
+void TestDemoRecording::hasOneOfEveryKindOfRequest() {
+    const auto recording = demo_recording();
+    const LaneRecord& lane = *recording->lanes().front();
+    const auto times = all_request_times(*recording, lane, lane.step_count() - 1);
+    QCOMPARE(times.size(), std::size_t{5});
+    QCOMPARE(times[0].finish_reason, std::string("length"));
+    QCOMPARE(times[1].finish_reason, std::string());
+    QCOMPARE(times[2].finish_reason, std::string("length"));
+    QVERIFY(times[2].queue_ms.value() > times[0].queue_ms.value());
+    QCOMPARE(times[3].finish_reason, std::string("rejected"));
+    QVERIFY(!times[4].queue_ms);  // still waits
+    QCOMPARE(lane.step(lane.step_count() - 1).waiting, 1u);
+    QCOMPARE(recording->phase(), Phase::paused);
+}
+
+void TestDemoRecording::lanesWithEqualWeightsGiveEqualTokens() {
+    const auto recording = demo_recording();
+    std::map<std::pair<std::uint32_t, std::uint32_t>, TokenId> tokens;
+    const LaneRecord& cached = *recording->lanes()[1];
+    const LaneRecord& uncached = *recording->lanes()[3];
+    for (std::size_t t = 0; t < cached.tokens().size(); ++t)
+        tokens[{cached.tokens()[t].sequence.value, cached.tokens()[t].position}] = cached.tokens()[t].token;
+    for (std::size_t t = 0; t < uncached.tokens().size(); ++t) {
+        const TokenRecord& token = uncached.tokens()[t];
+        const auto same = tokens.find({token.sequence.value, token.position});
+        if (same != tokens.end()) QCOMPARE(token.token, same->second);
+    }
+}
+
+void TestDemoRecording::uncachedLaneMayStopEarlier() {
+    DemoOptions options;
+    options.uncached_steps = 30;
+    options.steps = 60;
+    const auto recording = demo_recording(options);
+    QCOMPARE(recording->lanes()[0]->step_count(), std::size_t{60});
+    QCOMPARE(recording->lanes()[3]->step_count(), std::size_t{30});
+}
+
+void TestDemoRecording::emptyRecordingHasLanesAndNoSteps() {
+    const auto recording = demo_empty_recording();
+    QCOMPARE(recording->lanes().size(), std::size_t{4});
+    for (const auto& lane : recording->lanes()) QCOMPARE(lane->step_count(), std::size_t{0});
+    QCOMPARE(recording->phase(), Phase::paused);
+    QVERIFY(!summary_json(*recording).empty());
+    QVERIFY(!trace_json(*recording, 1000000).empty());
+    QVERIFY(!blocks_json(*recording).empty());
+}
+
+void TestDemoRecording::sessionGrowsStepByStep() {
+    DemoOptions options;
+    options.steps = 3;
+    DemoSession session(options);
+    QVERIFY(session.step());
+    QCOMPARE(session.recording()->lanes().front()->step_count(), std::size_t{1});
+    QVERIFY(session.step());
+    QVERIFY(!session.step());
+    QVERIFY(!session.step());
+    QCOMPARE(session.recording()->lanes().front()->step_count(), std::size_t{3});
+}
+
+QTEST_GUILESS_MAIN(TestDemoRecording)
+#include "tst_demo_recording.moc"
