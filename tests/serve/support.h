@@ -10,6 +10,7 @@
 #include <QTest>
 
 #include "engine/record/describe.h"
+#include "engine/record/lane_state.h"
 #include "engine/serve/session.h"
 #include "kernels/make_backend.h"
 
@@ -101,6 +102,35 @@ inline QJsonObject read_json(const std::string& path) {
     QFile file(QString::fromStdString(path));
     if (!file.open(QIODevice::ReadOnly)) return {};
     return QJsonDocument::fromJson(file.readAll()).object();
+}
+
+inline const LaneId lane0{0};
+
+// Over the fixture tiny-gqa; aborts the test program where the scenario is wrong.
+inline std::unique_ptr<Session> session(const QByteArray& rest, SessionOptions given = options()) {
+    Scenario wanted = scenario("{\"version\": 1, \"device\": \"cpu\", " + rest + "}");
+    wanted.model = fixtures + "tiny-gqa";
+    auto made = Session::create(wanted, std::move(given));
+    if (!made) qFatal("%s", made.error().message().c_str());
+    return std::move(*made);
+}
+
+// Requests whose output is forced, so that they end when they should.
+inline QByteArray request(const char* id, int prompt, int output, const char* more = "") {
+    const auto list = [](int count) {
+        QByteArray text = "[";
+        for (int i = 0; i < count; ++i) text += QByteArray::number(40 + i % 100) + (i + 1 < count ? "," : "");
+        return text + "]";
+    };
+    return QByteArray("{\"id\": \"") + id + "\", \"prompt_tokens\": " + list(prompt) + ", \"output_tokens\": " + list(output) + more + "}";
+}
+
+inline RequestOptions submitted(const char* id, int prompt, int output) {
+    RequestOptions result;
+    result.id = id;
+    result.prompt_tokens = std::vector<TokenId>(std::size_t(prompt), 50);
+    result.output_tokens = std::vector<TokenId>(std::size_t(output), 51);
+    return result;
 }
 
 }  // namespace kvloupe::test
