@@ -21,6 +21,8 @@
 namespace kvloupe {
 
 class SessionController;
+class StagesView;
+class SweepView;
 class View;
 
 struct SweepOptions {
@@ -48,15 +50,21 @@ public:
     void start();
     void cancel();
     void measureBandwidth();
+    // New tokens of the first and the last bar.
+    void setRange(int least, int most);
+    int least() const { return m_least; }
+    int most() const { return m_most; }
 
 private:
     void startThread(std::function<void(std::stop_token)> work);
 
     SessionController* m_controller = nullptr;
-    class SweepView* m_view = nullptr;
-    class StagesView* m_stages = nullptr;
+    SweepView* m_view = nullptr;
+    StagesView* m_stages = nullptr;
     std::jthread m_thread;
     bool m_busy = false;
+    int m_least = 10;
+    int m_most = 500;
 };
 
 }  // namespace kvloupe

@@ -66,6 +66,7 @@ private:
     void addRequest();
     void editBreakpoints();
     void saveResults();
+    void chooseSweep();
     void exportView(View* view);
     void copyView(View* view);
     View* focusedView() const;
@@ -78,7 +79,6 @@ private:
     void updateNumbers();  // status bar
     void showReason();
     void updateCentre();   // start page or tabs
-    void measureBandwidth();
     void about();
 
     SessionController m_controller;

@@ -114,6 +114,8 @@ void MainWindow::buildMenus() {
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
     run->addSeparator();
     run->addActions({m_addRequest, m_breakpoints, m_continueUncached});
+    run->addSeparator();
+    run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
     auto* themes = new QActionGroup(view);

@@ -16,10 +16,13 @@
 #include <QClipboard>
 #include <QDir>
 #include <QFileDialog>
+#include <QInputDialog>
 #include <QMenu>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QStackedWidget>
+
+#include <algorithm>
 
 namespace kvloupe {
 
@@ -89,6 +92,17 @@ void MainWindow::saveResults() {
                            : QString::fromStdString(written.error().message()));
 }
 
+void MainWindow::chooseSweep() {
+    bool chosen = false;
+    const int most = QInputDialog::getInt(this, tr("Length sweep"),
+                                          tr("Generate up to this many tokens, with and without a cache:"),
+                                          m_sweep->most(), m_sweep->least(), 100000, 10, &chosen);
+    if (!chosen) return;
+    m_sweep->setRange(std::min(m_sweep->least(), most), most);
+    showTab(1);
+    m_sweep->start();
+}
+
 View* MainWindow::focusedView() const {
     for (QWidget* widget = QApplication::focusWidget(); widget; widget = widget->parentWidget())
         if (auto* view = qobject_cast<View*>(widget)) return view;
@@ -115,10 +129,10 @@ void MainWindow::copyView(View* view) {
         m_notice->show(tr("No view is chosen. Click into a view, or use the copy button in its head."));
         return;
     }
-    auto* data = new QMimeData;
-    data->setImageData(view->image(2.0));
-    data->setText(view->csv());
-    QApplication::clipboard()->setMimeData(data);
+    auto* copied = new QMimeData;
+    copied->setImageData(view->image(2.0));
+    copied->setText(view->csv());
+    QApplication::clipboard()->setMimeData(copied);
 }
 
 void MainWindow::viewAction(const QString& name) {

@@ -58,10 +58,11 @@ RequestDialog::RequestDialog(Purpose purpose, const Scenario& start, QWidget* pa
     form->addRow(tr("Top-&p"), m_topP);
     if (session) {
         form->addRow(tr("&Seed"), m_seed);
-        const CacheOptions cache = start.lanes.empty() ? CacheOptions() : start.lanes.front().cache;
+        static const CacheOptions usual;
+        const CacheOptions& cache = start.lanes.empty() ? usual : start.lanes.front().cache;
         m_blockSize = spin(1, 4096, static_cast<int>(cache.block_size));
         m_blockSize->setSuffix(tr(" tokens"));
-        m_blocks = spin(0, 10000000, static_cast<int>(cache.blocks.value_or(0)), tr("auto"));
+        m_blocks = spin(0, 10000000, cache.blocks ? static_cast<int>(*cache.blocks) : 0, tr("auto"));
         m_dtype = new QComboBox;
         m_dtype->addItems({QStringLiteral("f16"), QStringLiteral("bf16"), QStringLiteral("f32")});
         m_dtype->setCurrentText(QString::fromStdString(std::string(name_of(cache.dtype_k))));
