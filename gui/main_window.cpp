@@ -92,11 +92,11 @@ QList<View*> MainWindow::views() const {
 }
 
 void MainWindow::buildPages() {
-    const std::pair<QString, std::vector<DockPlace>> tabs[] = {{QStringLiteral("Step"), stepLayout()},
+    const std::pair<QString, TabLayout> tabs[] = {{QStringLiteral("Step"), stepLayout()},
                                                                {QStringLiteral("Compare"), compareLayout()},
                                                                {QStringLiteral("Profile"), profileLayout()}};
-    for (const auto& [name, places] : tabs) {
-        auto* page = new TabPage(name, places, m_controller.cursor());
+    for (const auto& [name, layout] : tabs) {
+        auto* page = new TabPage(name, layout, m_controller.cursor());
         connect(page, &TabPage::exportRequested, this, &MainWindow::exportView);
         connect(page, &TabPage::copyRequested, this, &MainWindow::copyView);
         for (View* view : page->views()) connect(view, &View::emptyAction, this, &MainWindow::viewAction);
@@ -146,7 +146,7 @@ void MainWindow::restore() {
     setFontScale(settings.value(QStringLiteral("fontScale"), 1.0).toDouble());
     restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
     for (TabPage* page : m_pages)
-        page->restoreState(settings.value(QStringLiteral("layout/") + page->name()).toByteArray());
+        page->restoreLayout(settings.value(QStringLiteral("layout/") + page->name()).toByteArray());
     showTab(std::clamp(settings.value(QStringLiteral("tab"), 0).toInt(), 0, static_cast<int>(m_pages.size()) - 1));
     m_start->setRecentFiles(m_recent);
 }

@@ -76,6 +76,7 @@ void MainWindow::buildActions() {
     const Qt::Key keys[] = {Qt::Key_F1, Qt::Key_F2, Qt::Key_F4};
     for (int i = 0; i < 3; ++i) {
         QAction* tab = action(names[i], {}, {keys[i]});
+        tab->setIconText(QStringLiteral("%1  %2").arg(names[i], tab->shortcut().toString()));
         tab->setCheckable(true);
         tabs->addAction(tab);
         connect(tab, &QAction::triggered, this, [this, i] { showTab(i); });

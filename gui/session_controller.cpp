@@ -59,6 +59,7 @@ Scenario SessionController::bundledScenario(const QString& prompt) {
         LaneOptions lane;
         lane.name = name;
         lane.model = model;
+        lane.cache.blocks = 64;  // more than the first prompt needs: free blocks show, and requests can be added
         if (lane.name == "GQA uncached") {
             lane.kv_cache = false;
             lane.uncached_limit = uncachedLimit;

@@ -2,6 +2,7 @@
 #include "gui/start_page.h"
 
 #include "gui/environment.h"
+#include "gui/glyph_icon.h"
 
 #include <QCommandLinkButton>
 #include <QDir>
@@ -26,9 +27,12 @@ QList<SampleScenario> sampleScenarios() {
         if (!file.open(QIODevice::ReadOnly)) continue;
         const QString comment =
             QJsonDocument::fromJson(file.readAll()).object().value(QStringLiteral("_")).toString();
+        // "Title: what to look at."
         const qsizetype colon = comment.indexOf(QLatin1String(": "));
+        QString text = colon > 0 ? comment.mid(colon + 2) : comment;
+        if (!text.isEmpty()) text[0] = text[0].toUpper();
         samples << SampleScenario{info.absoluteFilePath(), colon > 0 ? comment.left(colon) : info.completeBaseName(),
-                                  colon > 0 ? comment.mid(colon + 2) : comment};
+                                  text};
     }
     return samples;
 }
@@ -42,6 +46,13 @@ QLabel* heading(const QString& text, double factor) {
     font.setWeight(QFont::DemiBold);
     label->setFont(font);
     return label;
+}
+
+QCommandLinkButton* offer(const QString& title, const QString& text) {
+    auto* button = new QCommandLinkButton(title, text);
+    button->setIcon(glyphIcon(QStringLiteral("step"), button));
+    button->setIconSize({16, 16});
+    return button;
 }
 
 void clear(QLayout* layout) {
@@ -73,11 +84,11 @@ QWidget* StartPage::offers() {
     column->addWidget(new QLabel(tr("Open a model, or start with one of these. A model file can be dropped here too.")));
     column->addSpacing(10);
 
-    auto* bundled = new QCommandLinkButton(
+    auto* bundled = offer(
         tr("Bundled models"), tr("MHA, GQA, MQA and GQA without a cache, step by step over one prompt"));
     connect(bundled, &QPushButton::clicked, this, &StartPage::bundledRequested);
     column->addWidget(bundled);
-    auto* open = new QCommandLinkButton(tr("Open a model or scenario…"),
+    auto* open = offer(tr("Open a model or scenario…"),
                                         tr("A GGUF file, a Hugging Face folder or a scenario (.json)"));
     connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
     column->addWidget(open);
@@ -85,7 +96,7 @@ QWidget* StartPage::offers() {
     column->addSpacing(10);
     column->addWidget(heading(tr("Sample scenarios"), 1.15));
     for (const SampleScenario& sample : sampleScenarios()) {
-        auto* button = new QCommandLinkButton(sample.title, sample.comment);
+        auto* button = offer(sample.title, sample.comment);
         connect(button, &QPushButton::clicked, this, [this, path = sample.path] { Q_EMIT pathRequested(path); });
         column->addWidget(button);
     }
@@ -121,7 +132,7 @@ void StartPage::setRecentFiles(const QStringList& paths) {
     clear(m_recent);
     m_recentTitle->setVisible(!paths.isEmpty());
     for (const QString& path : paths) {
-        auto* button = new QCommandLinkButton(QFileInfo(path).fileName(), path);
+        auto* button = offer(QFileInfo(path).fileName(), path);
         connect(button, &QPushButton::clicked, this, [this, path] { Q_EMIT pathRequested(path); });
         m_recent->addWidget(button);
     }

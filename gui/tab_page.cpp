@@ -5,15 +5,16 @@
 #include "views/view_factory.h"
 
 #include <QDockWidget>
+#include <QTimer>
 
 namespace kvloupe {
 
-TabPage::TabPage(QString name, const std::vector<DockPlace>& places, Cursor* cursor, QWidget* parent)
-    : QMainWindow(parent), m_name(std::move(name)), m_places(places) {
+TabPage::TabPage(QString name, const TabLayout& layout, Cursor* cursor, QWidget* parent)
+    : QMainWindow(parent), m_name(std::move(name)), m_places(layout.places) {
     setWindowFlags(Qt::Widget);
     setDockNestingEnabled(true);
     setDockOptions(AllowNestedDocks | AllowTabbedDocks | AnimatedDocks);
-    setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+    setCorner(Qt::BottomLeftCorner, layout.cornerBelongsTo);
     setCorner(Qt::BottomRightCorner, Qt::BottomDockWidgetArea);
     for (const DockPlace& place : m_places) {
         auto* dock = new QDockWidget(this);
@@ -25,6 +26,7 @@ TabPage::TabPage(QString name, const std::vector<DockPlace>& places, Cursor* cur
         dock->setTitleBarWidget(head);
         connect(head, &DockHead::exportRequested, this, &TabPage::exportRequested);
         connect(head, &DockHead::copyRequested, this, &TabPage::copyRequested);
+        connect(dock, &QDockWidget::topLevelChanged, this, [this](bool floating) { m_own = m_own || floating; });
         m_views << view;
         m_docks << dock;
     }
@@ -37,8 +39,6 @@ void TabPage::arrange() {
             if (m_places[i].id == id) return m_docks[static_cast<int>(i)];
         return nullptr;
     };
-    QList<QDockWidget*> wide, high;
-    QList<int> widths, heights;
     for (std::size_t i = 0; i < m_places.size(); ++i) {
         const DockPlace& place = m_places[i];
         QDockWidget* dock = m_docks[static_cast<int>(i)];
@@ -48,17 +48,51 @@ void TabPage::arrange() {
         else
             splitDockWidget(dockOf(place.beside), dock, place.orientation);
         dock->show();
-        if (place.width > 0) {
+    }
+    m_own = false;
+    if (isVisible()) giveSizes();
+}
+
+void TabPage::giveSizes() {
+    QList<QDockWidget*> wide, high;
+    QList<int> widths, heights;
+    for (std::size_t i = 0; i < m_places.size(); ++i) {
+        QDockWidget* dock = m_docks[static_cast<int>(i)];
+        if (m_places[i].width > 0) {
             wide << dock;
-            widths << place.width;
+            widths << m_places[i].width * width() / 1600;
         }
-        if (place.height > 0) {
+        if (m_places[i].height > 0) {
             high << dock;
-            heights << place.height;
+            heights << m_places[i].height * height() / 900;
         }
     }
-    resizeDocks(wide, widths, Qt::Horizontal);
+    // Heights first: a dock's width follows from the area it ends up in.
     resizeDocks(high, heights, Qt::Vertical);
+    resizeDocks(wide, widths, Qt::Horizontal);
+}
+
+bool TabPage::restoreLayout(const QByteArray& state) {
+    m_own = restoreState(state);
+    return m_own;
+}
+
+void TabPage::showEvent(QShowEvent* event) {
+    QMainWindow::showEvent(event);
+    // Sizes mean something only once the page has its own.
+    QTimer::singleShot(0, this, [this] {
+        if (!m_own && isVisible()) giveSizes();
+    });
+}
+
+void TabPage::resizeEvent(QResizeEvent* event) {
+    QMainWindow::resizeEvent(event);
+    if (!m_own && isVisible()) giveSizes();
+}
+
+void TabPage::mouseReleaseEvent(QMouseEvent* event) {
+    m_own = true;
+    QMainWindow::mouseReleaseEvent(event);
 }
 
 void TabPage::resetLayout() {
@@ -66,9 +100,9 @@ void TabPage::resetLayout() {
     arrange();
 }
 
-std::vector<DockPlace> stepLayout() {
+TabLayout stepLayout() {
     const auto left = Qt::LeftDockWidgetArea, right = Qt::RightDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
-    return {
+    return {{
         {"lanes", "", Qt::Vertical, left, 250, 190},
         {"requests", "lanes", Qt::Vertical, left, 250, 250},
         {"inspector", "requests", Qt::Vertical, left, 250, 380},
@@ -78,20 +112,20 @@ std::vector<DockPlace> stepLayout() {
         {"next-token", "attention", Qt::Vertical, right, 450, 140},
         {"timeline", "", Qt::Vertical, bottom, 0, 130},
         {"events", "timeline", Qt::Vertical, bottom, 0, 130},
-    };
+    }};
 }
 
-std::vector<DockPlace> compareLayout() {
+TabLayout compareLayout() {
     const auto left = Qt::LeftDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
-    return {
+    return {{
         {"kv-bytes", "", Qt::Vertical, left, 800, 330},
         {"step-time", "kv-bytes", Qt::Horizontal, left, 800, 330},
         {"logits", "kv-bytes", Qt::Vertical, left, 800, 260},
         {"sweep", "step-time", Qt::Vertical, left, 800, 260},
-        {"comparison", "", Qt::Vertical, bottom, 0, 220},
-    };
+        {"comparison", "", Qt::Vertical, bottom, 0, 200},
+    }, bottom};
 }
 
-std::vector<DockPlace> profileLayout() { return {{"stages", "", Qt::Vertical, Qt::LeftDockWidgetArea, 0, 0}}; }
+TabLayout profileLayout() { return {{{"stages", "", Qt::Vertical, Qt::LeftDockWidgetArea, 0, 0}}}; }
 
 }  // namespace kvloupe

@@ -23,34 +23,49 @@ struct DockPlace {
     int height = 0;
 };
 
+// A tab's default layout.
+struct TabLayout {
+    std::vector<DockPlace> places;
+    Qt::DockWidgetArea cornerBelongsTo = Qt::LeftDockWidgetArea;  // who takes the lower left corner
+};
+
 class TabPage : public QMainWindow {
     Q_OBJECT
 
 public:
     // Creates the views through the factory.
-    TabPage(QString name, const std::vector<DockPlace>& places, Cursor* cursor, QWidget* parent = nullptr);
+    TabPage(QString name, const TabLayout& layout, Cursor* cursor, QWidget* parent = nullptr);
 
     const QString& name() const { return m_name; }
     QList<View*> views() const { return m_views; }
     QList<QDockWidget*> docks() const { return m_docks; }
     void resetLayout();
+    // False if the state is none of this tab's; the default layout stays.
+    bool restoreLayout(const QByteArray& state);
 
 Q_SIGNALS:
     void exportRequested(View* view);
     void copyRequested(View* view);
 
+protected:
+    void showEvent(QShowEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;  // of a separator between docks
+
 private:
     void arrange();
+    void giveSizes();
 
     QString m_name;
     std::vector<DockPlace> m_places;
     QList<View*> m_views;
     QList<QDockWidget*> m_docks;
+    bool m_own = false;  // the user moved something, or a saved layout was restored: sizes are no longer given
 };
 
 // Default layouts of the tabs this version has.
-std::vector<DockPlace> stepLayout();
-std::vector<DockPlace> compareLayout();
-std::vector<DockPlace> profileLayout();
+TabLayout stepLayout();
+TabLayout compareLayout();
+TabLayout profileLayout();
 
 }  // namespace kvloupe
