@@ -68,7 +68,7 @@ ComparisonModel::Cell ComparisonModel::logitCell(std::uint32_t row, std::size_t 
     const std::size_t last = std::min(step, m_logits[row]->steps() == 0 ? 0 : m_logits[row]->steps() - 1);
     const float largest = m_logits[row]->steps() == 0 ? NAN : m_logits[row]->largest(last);
     if (std::isnan(largest)) return {tr("not compared yet"), {}, {}, {}};
-    return {largest == 0 ? QStringLiteral("0") : QString::number(static_cast<double>(largest), 'g', 2),
+    return {formatSmall(static_cast<double>(largest)),
             QString::number(static_cast<double>(largest), 'g', 9), origin(Origin::measured),
             tr("Largest absolute difference of a logit so far, to the first lane with the same weights, while the tokens agree")};
 }

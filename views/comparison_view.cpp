@@ -8,7 +8,7 @@
 namespace kvloupe {
 
 ComparisonView::ComparisonView(Cursor* cursor, QWidget* parent)
-    : TableView(QStringLiteral("comparison"), tr("Comparison"), cursor, parent),
+    : TablePane(QStringLiteral("comparison"), tr("Comparison"), cursor, parent),
       m_model(new ComparisonModel(cursor, this)) {
     setModel(m_model, 29);
     table()->setMouseTracking(true);
@@ -54,11 +54,6 @@ void ComparisonView::refresh() {
     setSubtitle(cursor()->step() < 0 ? tr("no step recorded yet")
                                      : tr("at step %1 · every number carries its origin")
                                            .arg(formatCount(static_cast<quint64>(cursor()->step()))));
-}
-
-void ComparisonView::resizeEvent(QResizeEvent* event) {
-    TableView::resizeEvent(event);
-    sizeColumns();
 }
 
 }  // namespace kvloupe

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "views/comparison_model.h"
-#include "views/table_view.h"
+#include "views/table_pane.h"
 
 namespace kvloupe {
 
-class ComparisonView : public TableView {
+class ComparisonView : public TablePane {
     Q_OBJECT
 
 public:
@@ -16,7 +16,6 @@ public:
 
 protected:
     void refresh() override;
-    void resizeEvent(QResizeEvent* event) override;
 
 private:
     QString formula() const;

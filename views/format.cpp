@@ -82,6 +82,15 @@ QString formatRate(double bytesPerSecond) {
     return shortNumber(bytesPerSecond / 1e9, 1) + QStringLiteral(" GB/s");
 }
 
+QString formatSmall(double value) {
+    if (!std::isfinite(value)) return {};
+    if (value == 0) return QStringLiteral("0");
+    const bool tiny = std::abs(value) < 0.01;
+    QString text = QString::number(value, tiny ? 'e' : 'g', tiny ? 1 : 2);
+    text.replace(QStringLiteral("e-0"), QStringLiteral("e-"));
+    return text.replace(QLatin1Char('-'), QChar(0x2212));
+}
+
 QString csvField(const QString& text) {
     if (!text.contains(QLatin1Char('"')) && !text.contains(QLatin1Char(',')) && !text.contains(QLatin1Char('\n')) &&
         !text.contains(QLatin1Char('\r')))

@@ -17,6 +17,7 @@ QString formatAxisBytes(double bytes);                   // KiB, MiB, GiB
 QString formatDuration(double nanoseconds);              // "2.9 µs", "412 µs", "4.61 ms"
 QString formatPercent(double share);                     // 0.583 -> "58.3 %"
 QString formatRate(double bytesPerSecond);               // "12.3 GB/s"
+QString formatSmall(double value);                         // 4.5e−6, 0.041: two significant digits
 QString csvField(const QString& text);                   // RFC 4180 quoting
 
 }  // namespace kvloupe

@@ -23,7 +23,7 @@ QString signedBytes(std::int64_t bytes) {
 }  // namespace
 
 KvBytesView::KvBytesView(Cursor* cursor, QWidget* parent)
-    : PlotView(QStringLiteral("kv-bytes"), tr("KV bytes"), cursor, parent) {
+    : PlotPane(QStringLiteral("kv-bytes"), tr("KV bytes"), cursor, parent) {
     m_scaleBox = addChoice(tr("Scale of the bytes"), {tr("Linear"), tr("Logarithmic")});
     m_axisBox = addChoice(tr("Horizontal axis"), {tr("By step"), tr("By tokens")});
     QStringList gpus{tr("No GPU")};
@@ -167,7 +167,7 @@ void KvBytesView::showCursor() {
             if (tokens)
                 marks.markers.push_back({0, cross, cross * static_cast<double>(lane.info().bytes_per_token),
                                         PlotMarker::Glyph::ring, {}, laneColour(id)});
-            full.append(tr("%1 at %2").arg(laneName(id), formatCount(static_cast<quint64>(cross))));
+            full.append(tr("%1: %2 tokens").arg(laneName(id), formatCount(static_cast<quint64>(cross))));
         }
         if (cursor()->shown().lane == id) emphasis.insert(emphasis.end(), {m_lanes[i].measured, m_lanes[i].predicted});
     }
@@ -177,8 +177,8 @@ void KvBytesView::showCursor() {
         marks.levels.push_back({0, static_cast<double>(memory.bytes),
                                tr("%1, by data sheet: %2").arg(QString::fromLatin1(memory.name), formatBytes(memory.bytes)),
                                palette_().ink2});
-        marks.notes.push_back({0, tr("○ keys and values alone fill it: %1 tokens").arg(full.join(QStringLiteral(" · "))),
-                              PlotNote::Sample::none, {}});
+        marks.notes.push_back({0, tr("○ full with keys and values alone:"), PlotNote::Sample::none, {}});
+        for (const QString& lane : full) marks.notes.push_back({0, lane, PlotNote::Sample::none, {}});
     }
     marks.notes.push_back({0, tr("● measured: bytes of allocated blocks"), PlotNote::Sample::solid, palette_().ink1});
     marks.notes.push_back({0, tr("○ predicted: bytes per token × tokens"), PlotNote::Sample::dashed, palette_().ink1});
@@ -197,7 +197,7 @@ void KvBytesView::showCursor() {
 }
 
 int KvBytesView::stepAt(double x) const {
-    if (m_axisBox->currentIndex() == 0) return PlotView::stepAt(x);
+    if (m_axisBox->currentIndex() == 0) return PlotPane::stepAt(x);
     // First step of the lane in focus that held so many tokens.
     const LaneRecord* lane = cursor()->laneRecord();
     if (!lane || !std::isfinite(x)) return -1;

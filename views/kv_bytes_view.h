@@ -5,11 +5,11 @@
 // across, with the number of tokens at which each predicted line reaches it.
 #pragma once
 
-#include "views/plot_view.h"
+#include "views/plot_pane.h"
 
 namespace kvloupe {
 
-class KvBytesView : public PlotView {
+class KvBytesView : public PlotPane {
     Q_OBJECT
 
 public:
@@ -30,6 +30,10 @@ public:
     void setAgainstTokens(bool tokens);
     // Index into gpuMemories, or -1 for none.
     void setGpu(int gpu);
+    // Tokens at which bytes per token x tokens reaches the chosen GPU's memory (predicted); 0: never, or no GPU chosen.
+    double capacity(std::size_t lane) const;
+    int measuredCurve(std::size_t lane) const { return m_lanes[lane].measured; }
+    int predictedCurve(std::size_t lane) const { return m_lanes[lane].predicted; }
 
 protected:
     void build() override;
@@ -45,8 +49,6 @@ private:
         std::size_t steps = 0;               // appended
         std::uint64_t mostTokens = 0;
     };
-    void choose();
-    double capacity(std::size_t lane) const;  // tokens at which the predicted line reaches the GPU's memory; 0 if never
 
     QComboBox* m_scaleBox;
     QComboBox* m_axisBox;

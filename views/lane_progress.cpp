@@ -78,19 +78,32 @@ void LaneProgress::advance() {
             sums.prefillNs += step.duration_ns;
             sums.prefillTokens += promptTokens;
         }
-        if (sums.decodes()) m_decodeNs.push_back(static_cast<double>(step.duration_ns) / sums.sequences);
-        m_decodeCount.push_back(static_cast<std::uint32_t>(m_decodeNs.size()));
+        if (sums.decodes()) addDecode(static_cast<double>(step.duration_ns) / sums.sequences);
+        m_decodeCount.push_back(static_cast<std::uint32_t>(m_lower.size() + m_upper.size()));
+        m_median.push_back(m_lower.empty()                    ? 0
+                           : m_lower.size() > m_upper.size() ? m_lower.top()
+                                                             : (m_lower.top() + m_upper.top()) / 2);
         m_sums.push_back(sums);
     }
 }
 
 std::optional<double> LaneProgress::medianDecodeNsPerToken(std::size_t step) const {
     if (step >= m_sums.size() || m_decodeCount[step] == 0) return std::nullopt;
-    std::vector<double> values(m_decodeNs.begin(), m_decodeNs.begin() + m_decodeCount[step]);
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    if (values.size() % 2 == 1) return *middle;
-    return (*std::max_element(values.begin(), middle) + *middle) / 2;
+    return m_median[step];
+}
+
+void LaneProgress::addDecode(double nsPerToken) {
+    if (m_lower.empty() || nsPerToken <= m_lower.top())
+        m_lower.push(nsPerToken);
+    else
+        m_upper.push(nsPerToken);
+    if (m_lower.size() > m_upper.size() + 1) {
+        m_upper.push(m_lower.top());
+        m_lower.pop();
+    } else if (m_upper.size() > m_lower.size()) {
+        m_lower.push(m_upper.top());
+        m_upper.pop();
+    }
 }
 
 }  // namespace kvloupe

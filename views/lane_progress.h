@@ -5,7 +5,9 @@
 
 #include "engine/record/recording.h"
 
+#include <functional>
 #include <optional>
+#include <queue>
 #include <vector>
 
 namespace kvloupe {
@@ -45,6 +47,7 @@ public:
     const StepSums& at(std::size_t step) const { return m_sums[step]; }
     const LaneRecord& record() const { return m_recording->lane(m_lane); }
     // Median over the decode steps up to and including `step` of duration / sequences scheduled, nanoseconds (derived).
+    // Constant time: medians are kept as the steps come.
     std::optional<double> medianDecodeNsPerToken(std::size_t step) const;
     // Decode steps up to and including `step`.
     std::size_t decodeSteps(std::size_t step) const { return step < m_decodeCount.size() ? m_decodeCount[step] : 0; }
@@ -61,8 +64,11 @@ private:
     LaneId m_lane;
     std::vector<StepSums> m_sums;
     std::vector<Sequence> m_sequences;   // index: SequenceId
-    std::vector<double> m_decodeNs;      // per decode step: duration / sequences
-    std::vector<std::uint32_t> m_decodeCount;  // per step: entries of m_decodeNs up to it
+    void addDecode(double nsPerToken);
+    std::priority_queue<double> m_lower;                                             // the smaller half of the decode times
+    std::priority_queue<double, std::vector<double>, std::greater<double>> m_upper;  // the larger half, never bigger
+    std::vector<double> m_median;              // per step
+    std::vector<std::uint32_t> m_decodeCount;  // per step: decode steps up to it
 };
 
 }  // namespace kvloupe

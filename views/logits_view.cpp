@@ -14,20 +14,13 @@ namespace {
 // Differences of float logits are multiples of about 1e-7; what is equal bit for bit stands at the bottom of the axis.
 constexpr double bottom = 1e-8;
 
-QString scientific(double value) {
-    if (value == 0) return QStringLiteral("0");
-    QString text = QString::number(value, value < 0.01 ? 'e' : 'g', value < 0.01 ? 1 : 2);
-    text.replace(QStringLiteral("e-0"), QStringLiteral("e-"));
-    return text.replace(QLatin1Char('-'), QChar(0x2212));
-}
-
 }  // namespace
 
 LogitsView::LogitsView(Cursor* cursor, QWidget* parent)
-    : PlotView(QStringLiteral("logits"), tr("Logit difference"), cursor, parent) {}
+    : PlotPane(QStringLiteral("logits"), tr("Logit difference"), cursor, parent) {}
 
 QString LogitsView::emptySentence_() const {
-    const QString sentence = PlotView::emptySentence_();
+    const QString sentence = PlotPane::emptySentence_();
     if (!sentence.isEmpty()) return sentence;
     for (std::uint32_t i = 0; i < laneCount(); ++i)
         if (referenceLane(*cursor()->recording(), LaneId(i))) return {};
@@ -99,23 +92,29 @@ void LogitsView::showCursor() {
         const auto largest = static_cast<double>(comparison.largest(static_cast<std::size_t>(step)));
         const double y = std::max(std::isnan(now) ? (std::isnan(largest) ? bottom : largest) : now, bottom);
         marks.labels.push_back({0, y, name, {}, laneColour(id)});
-        marks.labels.push_back({0, y, {}, std::isnan(now) ? tr("now not compared") : tr("now ● %1").arg(scientific(now)),
+        marks.labels.push_back({0, y, {}, std::isnan(now) ? tr("now not compared") : tr("now ● %1").arg(formatSmall(now)),
                                 laneColour(id)});
         if (!std::isnan(largest))
-            marks.labels.push_back({0, y, {}, tr("largest ● %1").arg(scientific(largest)), laneColour(id)});
+            marks.labels.push_back({0, y, {}, tr("largest ● %1").arg(formatSmall(largest)), laneColour(id)});
         if (!std::isnan(now))
             marks.markers.push_back({0, static_cast<double>(step), y, PlotMarker::Glyph::dot, {}, laneColour(id)});
-        bool named = false;
-        for (const LogitComparison::Difference& difference : comparison.differences()) {
+        // Those in sight; where they crowd, every n-th, and the count says how many there are.
+        const auto& differences = comparison.differences();
+        const auto [left, right] = plot()->xRange();
+        const auto begin = std::find_if(differences.begin(), differences.end(), [from = left](const auto& d) { return d.step >= from; });
+        const auto end = std::find_if(begin, differences.end(), [to = right](const auto& d) { return d.step > to; });
+        constexpr std::ptrdiff_t most = 200;
+        const std::ptrdiff_t stride = std::max<std::ptrdiff_t>(1, (end - begin + most - 1) / most);
+        for (auto it = begin; it < end; it += std::min(stride, end - it)) {
             QString text;
-            if (!named)
+            if (it == begin)
                 text = tr("step %1, greedy choice differs: “%2” instead of “%3”")
-                           .arg(difference.step).arg(tokenText(id, difference.own),
-                                                     tokenText(comparison.reference(), difference.reference));
-            named = true;
-            marks.markers.push_back({0, static_cast<double>(difference.step), 0, PlotMarker::Glyph::triangle, text,
-                                     palette_().focus});
+                           .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference));
+            marks.markers.push_back({0, static_cast<double>(it->step), 0, PlotMarker::Glyph::triangle, text, palette_().focus});
         }
+        if (!differences.empty())
+            marks.notes.push_back({0, tr("▼ greedy choice differs: ● %1 steps of %2")
+                                          .arg(formatCount(differences.size()), laneName(id)), PlotNote::Sample::none, {}});
         if (cursor()->shown().lane == id) emphasis.push_back(m_curves[i]);
     }
     if (others || !f32)
@@ -148,7 +147,7 @@ QString LogitsView::tipAtStep(int step) const {
         if (static_cast<std::size_t>(step) >= comparison.steps()) continue;
         const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
         lines.append(std::isnan(now) ? tr("%1: not compared in this step").arg(laneName(comparison.lane()))
-                                     : tr("%1: ● %2").arg(laneName(comparison.lane()), scientific(now)));
+                                     : tr("%1: ● %2").arg(laneName(comparison.lane()), formatSmall(now)));
         for (const LogitComparison::Difference& difference : comparison.differences())
             if (difference.step == static_cast<std::uint32_t>(step))
                 lines.append(tr("greedy choice “%1” instead of “%2”")

@@ -5,11 +5,11 @@
 #pragma once
 
 #include "views/logit_comparison.h"
-#include "views/plot_view.h"
+#include "views/plot_pane.h"
 
 namespace kvloupe {
 
-class LogitsView : public PlotView {
+class LogitsView : public PlotPane {
     Q_OBJECT
 
 public:

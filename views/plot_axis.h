@@ -16,6 +16,8 @@ public:
     PlotTicker(PlotNumbers numbers, bool logarithmic);
 
     void setCategories(const QStringList& names) { m_categories = names; }
+    // Words at a tick of the last generated vector.
+    QString label(double tick) { return getTickLabel(tick, {}, {}, 0); }
 
 protected:
     QVector<double> createTickVector(double tickStep, const QCPRange& range) override;

@@ -65,14 +65,22 @@ void Plot::Private::placeMargins(int width, int height) {
     const int line = QFontMetrics(scaledFont(11)).height();
     const int wanted = (overlay->wantedRightMargin() + 7) / 8 * 8;
     const int right = std::min(wanted, width * 2 / 5);
-    const int ticksDown = std::max(2, height / std::max<int>(1, static_cast<int>(panels.size())) / (line * 3));
+    // Heads and the axis below take what they need; the rest is shared by the panels' stretch.
+    std::vector<QMargins> room;
+    int rest = height, stretch = 0;
     for (std::size_t i = 0; i < panels.size(); ++i) {
-        const bool last = i + 1 == panels.size();
         const int head = overlay->headLines(i, width - overlay->leftMargin - 6);
         const int top = head == 0 ? 10 : head * (line + 1) + 8;
-        panels[i].rect->setMargins(QMargins(0, top, right, last ? 2 * line + 10 : 6));
+        room.push_back(QMargins(0, top, right, i + 1 == panels.size() ? 2 * line + 10 : 6));
+        rest -= room.back().top() + room.back().bottom();
+        stretch += panels[i].style.stretch;
+    }
+    for (std::size_t i = 0; i < panels.size(); ++i) {
+        const int inner = std::max(16, rest * panels[i].style.stretch / std::max(1, stretch));
+        panels[i].rect->setMargins(room[i]);
+        plot->plotLayout()->setRowStretchFactor(static_cast<int>(i), inner + room[i].top() + room[i].bottom());
         x(i)->ticker()->setTickCount(std::max(2, std::min(8, (width - right) / (line * 6))));
-        y(i)->ticker()->setTickCount(std::min(6, ticksDown));
+        y(i)->ticker()->setTickCount(std::clamp(inner / (line * 2), 1, 6));
     }
     overlay->rightMargin = right;
 }

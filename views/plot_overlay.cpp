@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/plot_overlay.h"
 
+#include "views/plot_axis.h"
+
 #include <QFontMetricsF>
 
 #include <algorithm>
@@ -66,12 +68,13 @@ void PlotOverlay::draw(QCPPainter* painter) {
     drawFade(*painter);
     for (std::size_t i = 0; i < panels.size(); ++i) {
         const QRectF rect(panels[i].rect->rect());
-        flowHead(painter, i, rect.left(), mParentPlot->viewport().right() - 6, rect.top());
+        flowHead(painter, i, rect.left(), rect.left() + mParentPlot->viewport().width() - leftMargin - 6, rect.top());
         drawLevels(*painter, i);
     }
     drawTicks(*painter);
     drawCursor(*painter);
     for (std::size_t i = 0; i < panels.size(); ++i) {
+        drawLevelTexts(*painter, i);
         drawMarkers(*painter, i);
         drawLabels(*painter, i);
     }
@@ -91,22 +94,32 @@ void PlotOverlay::drawFade(QCPPainter& painter) const {
 
 void PlotOverlay::drawLevels(QCPPainter& painter, std::size_t panel) const {
     const QRectF rect(panels[panel].rect->rect());
-    const double line_height = QFontMetricsF(small).height();
-    double lastText = -1e9;
     for (const PlotLevel& level : data.levels) {
         if (level.panel != static_cast<int>(panel)) continue;
         const double y = yPixel(panel, level.value);
         if (y < rect.top() - 1 || y > rect.bottom() + 1) continue;
         painter.setPen(QPen(level.colour, 1.2, Qt::DashLine));
         painter.drawLine(QLineF(rect.left(), y, rect.right(), y));
-        const bool below = y - line_height < rect.top() - 2;
-        const double baseline = below ? y + line_height - 2 : y - 4;
-        if (std::abs(baseline - lastText) < line_height) continue;
-        lastText = baseline;
-        painter.setFont(small);
-        painter.setPen(palette->ink2);
+    }
+}
+
+// Above the lines, or below where there is no room.
+void PlotOverlay::drawLevelTexts(QCPPainter& painter, std::size_t panel) const {
+    const QRectF rect(panels[panel].rect->rect());
+    const QFontMetricsF metrics(small);
+    painter.setFont(small);
+    painter.setPen(palette->ink2);
+    double last = -1e9;
+    for (const PlotLevel& level : data.levels) {
+        if (level.panel != static_cast<int>(panel)) continue;
+        const double y = yPixel(panel, level.value);
+        if (y < rect.top() - 1 || y > rect.bottom() + 1) continue;
+        const bool below = y - metrics.height() < rect.top() - 2;
+        const double baseline = below ? y + metrics.height() - 2 : y - 4;
+        if (std::abs(baseline - last) < metrics.height()) continue;
+        last = baseline;
         textOnPanel(painter, QPointF(rect.left() + 6, baseline),
-                    QFontMetricsF(small).elidedText(level.text, Qt::ElideRight, rect.width() - 12), palette->panel);
+                    metrics.elidedText(level.text, Qt::ElideRight, rect.width() - 12), palette->panel);
     }
 }
 
@@ -295,19 +308,21 @@ void PlotOverlay::drawTicks(QCPPainter& painter) const {
     const QCPAxis* axis = panels.back().rect->axis(QCPAxis::atBottom);
     const QRectF flag = flagRect().adjusted(-6, 0, 6, 0);
     const QVector<double> ticks = axis->tickVector();
-    const QVector<QString> labels = axis->tickVectorLabels();
+    auto* ticker = dynamic_cast<PlotTicker*>(axis->ticker().data());
+    if (!ticker) return;
     painter.setFont(axis->tickLabelFont());
     painter.setPen(palette->ink3);
     const QFontMetricsF metrics(axis->tickLabelFont());
     const double baseline = panels.back().rect->bottom() + tickGap + metrics.ascent();
     double end = -1e9;
-    for (qsizetype i = 0; i < std::min(ticks.size(), labels.size()); ++i) {
-        const double x = axis->coordToPixel(ticks[i]), width = metrics.horizontalAdvance(labels[i]);
+    for (const double tick : ticks) {
+        const QString text = ticker->label(tick);
+        const double x = axis->coordToPixel(tick), width = metrics.horizontalAdvance(text);
         if (x < panels.back().rect->left() - 1 || x > panels.back().rect->right() + 1) continue;
         if (x - width / 2 < end + 6) continue;
         if (!flag.isEmpty() && x + width / 2 > flag.left() && x - width / 2 < flag.right()) continue;
         end = x + width / 2;
-        painter.drawText(QPointF(x - width / 2, baseline), labels[i]);
+        painter.drawText(QPointF(x - width / 2, baseline), text);
     }
 }
 

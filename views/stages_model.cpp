@@ -201,6 +201,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
     }
     case colourRole:
         if (!m_palette || isTotal || (column != stage && column != share && column != perLayer)) return {};
+        if (column == perLayer && sums(kind).layerNs.empty()) return {};
         return colourOf(kind);
     case barRole: return column == share && !isTotal ? QVariant(number(row, share).value) : QVariant();
     case sparkRole: {

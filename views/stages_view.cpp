@@ -13,7 +13,7 @@
 namespace kvloupe {
 
 StagesView::StagesView(Cursor* cursor, QWidget* parent)
-    : TableView(QStringLiteral("stages"), tr("Stages"), cursor, parent),
+    : TablePane(QStringLiteral("stages"), tr("Stages"), cursor, parent),
       m_model(new StagesModel(this)), m_proxy(new StagesProxy(this)) {
     m_proxy->setSourceModel(m_model);
     setModel(m_proxy, 24);
@@ -74,7 +74,7 @@ void StagesView::refresh() {
         return setEmpty(tr("No stage times were recorded in step %1 of %2. %3").arg(number, name, lastStepWithStages()));
     if (isEmptyShown()) setEmpty({});
     m_bandwidthLabel->setText(m_bandwidth > 0 ? tr("measured bandwidth ● %1").arg(formatRate(m_bandwidth))
-                                              : tr("bandwidth: not measured yet"));
+                                              : QString());
     m_measure->setVisible(m_bandwidth <= 0);
     setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step up to step %1.").arg(number) : QString());
     setSubtitle(summed ? tr("%1 · sum of %2 decode steps up to step %3")
@@ -84,11 +84,6 @@ void StagesView::refresh() {
     for (int column = 0; column < m_proxy->columnCount() && !narrow; ++column)
         narrow = columnNeeds(column) > table()->columnWidth(column);
     if (narrow) sizeColumns();
-}
-
-void StagesView::resizeEvent(QResizeEvent* event) {
-    TableView::resizeEvent(event);
-    sizeColumns();
 }
 
 }  // namespace kvloupe

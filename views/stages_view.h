@@ -5,7 +5,7 @@
 #pragma once
 
 #include "views/stages_model.h"
-#include "views/table_view.h"
+#include "views/table_pane.h"
 
 class QComboBox;
 class QLabel;
@@ -13,7 +13,7 @@ class QPushButton;
 
 namespace kvloupe {
 
-class StagesView : public TableView {
+class StagesView : public TablePane {
     Q_OBJECT
 
 public:
@@ -32,7 +32,6 @@ Q_SIGNALS:
 protected:
     void refresh() override;
     void refreshSelection() override {}
-    void resizeEvent(QResizeEvent* event) override;
 
 private:
     QString lastStepWithStages() const;

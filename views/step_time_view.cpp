@@ -26,7 +26,7 @@ bool comparable(const LaneProgress& uncached, const LaneProgress& cached, std::s
 }  // namespace
 
 StepTimeView::StepTimeView(Cursor* cursor, QWidget* parent)
-    : PlotView(QStringLiteral("step-time"), tr("Decode time per step"), cursor, parent) {
+    : PlotPane(QStringLiteral("step-time"), tr("Decode time per step"), cursor, parent) {
     m_sumBox = addChoice(tr("Per step or summed"), {tr("Per step"), tr("Cumulated")});
     m_scaleBox = addChoice(tr("Scale of the times and tokens"), {tr("Linear"), tr("Logarithmic")});
     connect(m_sumBox, &QComboBox::activated, this, [this] { rebuild(); });
@@ -231,12 +231,12 @@ void StepTimeView::labelTokens(PlotOverlayData& marks) const {
                                     laneColour(m_tokenTwin)});
         }
     }
-    marks.notes.push_back({m_tokenPanel, cumulated() ? tr("○ T(T+1)/2 without a cache, ● T with it")
-                                                     : tr("○ T without a cache, ● 1 per sequence with it"),
+    marks.notes.push_back({m_tokenPanel, cumulated() ? tr("○ T(T+1)/2 without, ● T with a cache")
+                                                     : tr("○ T without, ● 1 with a cache"),
                            PlotNote::Sample::dashed, palette_().ink2});
     QColor pale = laneColour(m_tokenLane);
     pale.setAlphaF(0.3f);
-    marks.notes.push_back({m_tokenPanel, tr("◐ reused, not computed again: %1 tokens").arg(count(std::max(0.0, naive - computed))),
+    marks.notes.push_back({m_tokenPanel, tr("◐ reused: %1").arg(count(std::max(0.0, naive - computed))),
                            PlotNote::Sample::fill, pale});
 }
 

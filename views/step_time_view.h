@@ -4,11 +4,11 @@
 // of its own, and the tokens pushed through the model: T(T+1)/2 without a cache, T with it; the difference is reused work.
 #pragma once
 
-#include "views/plot_view.h"
+#include "views/plot_pane.h"
 
 namespace kvloupe {
 
-class StepTimeView : public PlotView {
+class StepTimeView : public PlotPane {
     Q_OBJECT
 
 public:
@@ -23,6 +23,11 @@ public:
         LaneId uncached, cached;
     };
     const std::vector<Pair>& pairs() const { return m_pairs; }
+    int timeCurve(std::size_t lane) const { return m_lanes[lane].time; }
+    int speedUpCurve(std::size_t pair) const { return m_ratios[pair].curve; }
+    int reusedCurve() const { return m_reused; }       // tokens computed with a cache
+    int naiveCurve() const { return m_naive; }         // tokens computed without one, predicted
+    int recomputedCurve() const { return m_recomputed; }  // the same, measured; -1 without an uncached lane
 
     // Uncached duration / cached duration of a step (derived); only where both decoded as many sequences and computed no
     // prompt token.

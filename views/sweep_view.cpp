@@ -163,10 +163,10 @@ void SweepView::draw() {
         marks.labels.push_back({1, y.last(), QStringLiteral("%1×").arg(y.last(), 0, 'f', 1), {}, colours.ink1});
     if (!m_result.cached_ms.empty())
         marks.labels.push_back({0, m_result.cached_ms.back() * ns_per_ms, tr("cached"),
-                                formatDuration(m_result.cached_ms.back() * ns_per_ms), cached});
+                                originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(m_result.cached_ms.back() * ns_per_ms), cached});
     if (!m_result.uncached_ms.empty())
         marks.labels.push_back({0, m_result.uncached_ms.back() * ns_per_ms, tr("uncached"),
-                                formatDuration(m_result.uncached_ms.back() * ns_per_ms), uncached});
+                                originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(m_result.uncached_ms.back() * ns_per_ms), uncached});
     m_plot->setLook(colours, textFont());
     m_plot->setOverlay(std::move(marks));
     m_plot->update_();

@@ -115,6 +115,8 @@ public:
     QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
         QFont font = option.font;
         font.setPixelSize(std::max(6, qRound(11.5 * m_scale)));
+        const QVariant own = index.data(Qt::FontRole);
+        if (own.canConvert<QFont>()) font.setWeight(own.value<QFont>().weight());
         double width = QFontMetricsF(font).horizontalAdvance(index.data(Qt::DisplayRole).toString()) + 14 * m_scale;
         if (index.data(ownerRole).isValid()) width += 15 * m_scale;
         if (index.data(glyphRole).isValid()) width += 16 * m_scale;
@@ -183,7 +185,9 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
     for (int c = 0; c < columns; ++c) {
         double width = canvas.width(model.headerData(c, Qt::Horizontal).toString(), headStyle);
         for (int r = firstRow; r < std::min(firstRow + shown, firstRow + rows_measured); ++r) {
-            double need = canvas.width(cell(model, r, c, Qt::DisplayRole).toString(), {11.5});
+            const QVariant font = cell(model, r, c, Qt::FontRole);
+            double need = canvas.width(cell(model, r, c, Qt::DisplayRole).toString(),
+                                       {11.5, font.canConvert<QFont>() ? font.value<QFont>().weight() : QFont::Normal});
             if (cell(model, r, c, ownerRole).isValid()) need += canvas.u(15);
             if (cell(model, r, c, glyphRole).isValid()) need += canvas.u(16);
             if (cell(model, r, c, originRole).isValid()) need += canvas.u(14);
@@ -202,6 +206,10 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
         *widest -= take;
         total -= take;
     }
+    // What is left over is shared out where every column is short; a long last column takes it.
+    const bool sharesRoom = rowHeightAtFull > 19;
+    if (total < area.width() && sharesRoom)
+        for (double& width : widths) width += (area.width() - total) / columns;
     double x = area.left();
     for (int c = 0; c < columns; ++c) {
         const double width = widths[static_cast<std::size_t>(c)];

@@ -32,7 +32,8 @@ inline constexpr int sparkRole = 0x0100 + 56;
 // Row height at 100 %: 19 events, 24 stages, 29 lanes. Keyboard: rows are selected, arrows move.
 void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale);
 
-// Header and as many rows from `firstRow` as fit; a last line says how many are left out. rowHeight: at 100 %.
+// Header and as many rows from `firstRow` as fit; a last line says how many are left out. rowHeight: at 100 %;
+// tables with rows higher than 19 (lanes, stages) spread their columns over the width.
 void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0,
                 double rowHeight = 19);
 

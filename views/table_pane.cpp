@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/table_view.h"
+#include "views/table_pane.h"
 
 #include "views/canvas.h"
 #include "views/table_picture.h"
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -14,7 +15,7 @@
 
 namespace kvloupe {
 
-TableView::TableView(QString id, QString title, Cursor* cursor, QWidget* parent)
+TablePane::TablePane(QString id, QString title, Cursor* cursor, QWidget* parent)
     : View(std::move(id), std::move(title), cursor, parent), m_body(new QWidget(this)), m_bar(new QWidget(m_body)) {
     auto* column = new QVBoxLayout(m_body);
     column->setContentsMargins(0, 0, 0, 0);
@@ -25,6 +26,7 @@ TableView::TableView(QString id, QString title, Cursor* cursor, QWidget* parent)
     m_bar->hide();
     m_table = new QTableView(m_body);
     m_table->setAccessibleName(this->title());
+    m_table->viewport()->installEventFilter(this);
     m_footer = new QLabel(m_body);
     m_footer->setWordWrap(true);
     m_footer->setContentsMargins(10, 3, 10, 5);
@@ -36,12 +38,12 @@ TableView::TableView(QString id, QString title, Cursor* cursor, QWidget* parent)
     setEmbedded(m_body);
 }
 
-void TableView::setModel(QAbstractItemModel* model, double rowHeight) {
+void TablePane::setModel(QAbstractItemModel* model, double rowHeight) {
     m_table->setModel(model);
     m_rowHeight = rowHeight;
 }
 
-bool TableView::restyle() {
+bool TablePane::restyle() {
     if (m_look == &palette_() && m_scale == unit()) return false;
     m_look = &palette_();
     m_scale = unit();
@@ -57,20 +59,26 @@ bool TableView::restyle() {
     return true;
 }
 
-void TableView::sizeColumns() {
+void TablePane::sizeColumns() {
     QHeaderView* header = m_table->horizontalHeader();
     header->setStretchLastSection(false);
     m_table->resizeColumnsToContents();
     // What is left over is shared out, so that the numbers stand below their heads across the whole width.
     int total = 0;
-    for (int c = 0; c < header->count(); ++c) total += header->sectionSize(c);
+    const int count = header->count();
+    for (int c = 0; c < count; ++c) total += header->sectionSize(c);
     const int spare = m_table->viewport()->width() - total;
-    if (spare <= 0 || header->count() == 0) return;
-    for (int c = 0; c < header->count(); ++c)
-        header->resizeSection(c, header->sectionSize(c) + spare / header->count());
+    if (spare <= 0 || count == 0) return;
+    for (int c = 0; c < count; ++c)
+        header->resizeSection(c, header->sectionSize(c) + spare / count + (c + 1 == count ? spare % count : 0));
 }
 
-int TableView::columnNeeds(int column) const {
+bool TablePane::eventFilter(QObject* object, QEvent* event) {
+    if (object == m_table->viewport() && event->type() == QEvent::Resize) sizeColumns();
+    return View::eventFilter(object, event);
+}
+
+int TablePane::columnNeeds(int column) const {
     // A delegate's hint is public through the item view only for rows; few rows, so asking each is cheap.
     int need = m_table->horizontalHeader()->sectionSizeHint(column);
     for (int row = 0; row < m_table->model()->rowCount(); ++row)
@@ -78,16 +86,16 @@ int TableView::columnNeeds(int column) const {
     return need;
 }
 
-void TableView::setFooter(const QString& text) {
+void TablePane::setFooter(const QString& text) {
     m_footer->setText(text);
     m_footer->setVisible(!text.isEmpty());
 }
 
-void TableView::showBar() { m_bar->show(); }
+void TablePane::showBar() { m_bar->show(); }
 
-QString TableView::csv() const { return tableCsv(*m_table->model()); }
+QString TablePane::csv() const { return tableCsv(*m_table->model()); }
 
-void TableView::paintContent(QPainter& painter, const QRectF& area) {
+void TablePane::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const double footer = m_footer->text().isEmpty() ? 0 : canvas.u(22);
     paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// PlotView: a View whose picture is a Plot, with a row of switches above it. It rebuilds the plot when the recording or
+// PlotPane: a View whose picture is a Plot, with a row of switches above it. It rebuilds the plot when the recording or
 // the theme changes, appends when steps were added, and moves the overlay when only the cursor or the lock did.
 #pragma once
 
@@ -14,11 +14,11 @@ class QToolButton;
 
 namespace kvloupe {
 
-class PlotView : public View {
+class PlotPane : public View {
     Q_OBJECT
 
 public:
-    PlotView(QString id, QString title, Cursor* cursor, QWidget* parent);
+    PlotPane(QString id, QString title, Cursor* cursor, QWidget* parent);
 
     void paintContent(QPainter& painter, const QRectF& area) override;
     void fit() override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/plot_view.h"
+#include "views/plot_pane.h"
 
 #include "views/format.h"
 
@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-PlotView::PlotView(QString id, QString title, Cursor* cursor, QWidget* parent)
+PlotPane::PlotPane(QString id, QString title, Cursor* cursor, QWidget* parent)
     : View(std::move(id), std::move(title), cursor, parent), m_body(new QWidget(this)), m_bar(new QWidget(m_body)) {
     auto* column = new QVBoxLayout(m_body);
     column->setContentsMargins(0, 0, 0, 0);
@@ -46,28 +46,28 @@ PlotView::PlotView(QString id, QString title, Cursor* cursor, QWidget* parent)
     });
 }
 
-void PlotView::paintContent(QPainter& painter, const QRectF& area) { m_plot->render(painter, area); }
+void PlotPane::paintContent(QPainter& painter, const QRectF& area) { m_plot->render(painter, area); }
 
-void PlotView::fit() { m_plot->fit(); }
+void PlotPane::fit() { m_plot->fit(); }
 
-int PlotView::stepAt(double x) const {
+int PlotPane::stepAt(double x) const {
     if (!std::isfinite(x)) return -1;
     return static_cast<int>(std::clamp(std::round(x), -1.0, static_cast<double>(cursor()->stepCount() - 1)));
 }
 
-QString PlotView::emptySentence_() const {
+QString PlotPane::emptySentence_() const {
     if (!cursor()->recording() || laneCount() == 0) return tr("Nothing is open. Open a model or a scenario.");
     for (const auto& lane : cursor()->recording()->lanes())
         if (lane->step_count() > 0) return {};
     return tr("No step recorded yet. The first step draws the first point.");
 }
 
-void PlotView::rebuild() {
+void PlotPane::rebuild() {
     m_look = nullptr;
     refresh();
 }
 
-void PlotView::refresh() {
+void PlotPane::refresh() {
     const QString sentence = emptySentence_();
     if (!sentence.isEmpty()) {
         const bool canStep = cursor()->recording() && laneCount() > 0;
@@ -95,29 +95,29 @@ void PlotView::refresh() {
     m_plot->update_();
 }
 
-void PlotView::refreshSelection() {
+void PlotPane::refreshSelection() {
     if (isEmptyShown() || !m_seen) return;
     showCursor();
     m_plot->update_();
 }
 
-QColor PlotView::laneColour(LaneId lane) const {
+QColor PlotPane::laneColour(LaneId lane) const {
     return palette_().lane(cursor()->recording()->lane(lane), lane.value);
 }
 
-QString PlotView::laneName(LaneId lane) const {
+QString PlotPane::laneName(LaneId lane) const {
     return QString::fromStdString(cursor()->recording()->lane(lane).info().name);
 }
 
-std::size_t PlotView::laneCount() const { return cursor()->recording() ? cursor()->recording()->lanes().size() : 0; }
+std::size_t PlotPane::laneCount() const { return cursor()->recording() ? cursor()->recording()->lanes().size() : 0; }
 
-double PlotView::niceUpper(double count) {
+double PlotPane::niceUpper(double count) {
     if (count <= 16) return 16;
     const double stride = std::pow(2.0, std::floor(std::log2(count)) - 2);
     return std::ceil(count / stride) * stride;
 }
 
-PlotOverlayData PlotView::overlayAtCursor() const {
+PlotOverlayData PlotPane::overlayAtCursor() const {
     PlotOverlayData marks;
     if (cursor()->step() >= 0) {
         marks.cursor = cursor()->step();
@@ -126,7 +126,7 @@ PlotOverlayData PlotView::overlayAtCursor() const {
     return marks;
 }
 
-QComboBox* PlotView::addChoice(const QString& name, const QStringList& entries) {
+QComboBox* PlotPane::addChoice(const QString& name, const QStringList& entries) {
     auto* box = new QComboBox(m_bar);
     box->addItems(entries);
     box->setAccessibleName(name);
@@ -137,7 +137,7 @@ QComboBox* PlotView::addChoice(const QString& name, const QStringList& entries) 
     return box;
 }
 
-QToolButton* PlotView::addToggle(const QString& text, const QString& tip) {
+QToolButton* PlotPane::addToggle(const QString& text, const QString& tip) {
     auto* button = new QToolButton(m_bar);
     button->setText(text);
     button->setToolTip(tip);
@@ -148,7 +148,7 @@ QToolButton* PlotView::addToggle(const QString& text, const QString& tip) {
     return button;
 }
 
-void PlotView::styleControls() {
+void PlotPane::styleControls() {
     const Palette& colours = palette_();
     m_bar->setFont(textFont(11));
     for (QWidget* child : m_bar->findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) child->setFont(textFont(11));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// TableView: a View whose picture is a table, with switches above and a line of text below; the export draws the same.
+// TablePane: a View whose picture is a table, with switches above and a line of text below; the export draws the same.
 #pragma once
 
 #include "views/view.h"
@@ -12,11 +12,11 @@ class QTableView;
 
 namespace kvloupe {
 
-class TableView : public View {
+class TablePane : public View {
     Q_OBJECT
 
 public:
-    TableView(QString id, QString title, Cursor* cursor, QWidget* parent);
+    TablePane(QString id, QString title, Cursor* cursor, QWidget* parent);
 
     QString csv() const override;
     void paintContent(QPainter& painter, const QRectF& area) override;
@@ -34,6 +34,7 @@ protected:
     void setFooter(const QString& text);
     QHBoxLayout* bar() const { return m_barLayout; }
     void showBar();
+    bool eventFilter(QObject* object, QEvent* event) override;  // the table's room changed
 
 private:
     QWidget* m_body;
