@@ -8,7 +8,7 @@ using namespace kvloupe;
 class TestArguments : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void wordsFlagsAndOptionsAreTakenApart() {
         const auto parsed = Arguments::parse({"model.gguf", "--json", "--text", "--not an option", "--file=x"}, spec());
         QVERIFY(parsed);

@@ -42,7 +42,7 @@ const QString resources = QStringLiteral(KVLOUPE_SOURCE_DIR "/resources");
 class TestCommands : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void initTestCase() { QVERIFY(m_folder.isValid()); }
 
     void wrongUsageIsTwoWithASentence_data() {

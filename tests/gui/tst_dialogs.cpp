@@ -41,7 +41,7 @@ private Q_SLOTS:
         QCOMPARE(scenario.lanes.front().name, std::string("GQA"));
         QCOMPARE(scenario.lanes.front().cache.dtype_k, DType::bf16);
         QVERIFY(!scenario.lanes.back().kv_cache);
-        QVERIFY(!scenario.lanes.front().cache.blocks);
+        QCOMPARE(*scenario.lanes.front().cache.blocks, 64u);
     }
 
     void withoutALaneThereIsNoSession() {

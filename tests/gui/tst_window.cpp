@@ -3,6 +3,7 @@
 #include "gui/tab_page.h"
 #include "views/view.h"
 
+#include <QAbstractButton>
 #include <QAction>
 #include <QApplication>
 #include <QDockWidget>

@@ -51,7 +51,7 @@ bool isQt(const QString& include) {
 class TestLayers : public QObject {
     Q_OBJECT
 
-private slots:
+private Q_SLOTS:
     void thereAreSourcesToCheck() {
         for (const char* folder : {"engine", "kernels", "views", "gui"})
             QVERIFY2(!sources({QString::fromLatin1(folder)}, cppFiles).isEmpty(), folder);
@@ -99,13 +99,21 @@ private slots:
     }
 
     void noPictureIncludesAnother() {
-        static const QRegularExpression picture(QStringLiteral("^views/([a-z_]+)_view\\.(h|cpp)$"));
+        // What the factory makes is a picture; other *_view files are bases that pictures share.
+        static const QRegularExpression name(QStringLiteral("^views/([a-z_]+_view)\\.(h|cpp)$"));
+        QStringList pictures;
         for (const Source& source : sources({QStringLiteral("views")}, cppFiles)) {
-            const auto own = picture.match(source.path);
-            if (!own.hasMatch()) continue;
+            if (source.path != QLatin1String("views/view_factory.cpp")) continue;
+            for (const QString& include : source.includes)
+                if (const auto match = name.match(include); match.hasMatch()) pictures << match.captured(1);
+        }
+        QVERIFY(pictures.size() >= 13);
+        for (const Source& source : sources({QStringLiteral("views")}, cppFiles)) {
+            const auto own = name.match(source.path);
+            if (!own.hasMatch() || !pictures.contains(own.captured(1))) continue;
             for (const QString& include : source.includes) {
-                const auto other = picture.match(include);
-                if (other.hasMatch())
+                const auto other = name.match(include);
+                if (other.hasMatch() && pictures.contains(other.captured(1)))
                     QVERIFY2(other.captured(1) == own.captured(1), qPrintable(source.path + " includes " + include));
             }
         }
