@@ -79,7 +79,8 @@ Text Sentence::what() const {
     case EventKind::reset: return "the prefix cache was cleared";
     case EventKind::prefill: {
         const Text where = known(event.other) ? positions(event.other, event.tokens) : Text("its next positions");
-        return counted(event.tokens, "token") + " of " + who() + (pushed ? " computed, " : " written to ") + where;
+        const char* verb = event.cause == Cause::no_kv_cache ? " recomputed at " : pushed ? " computed at " : " written to ";
+        return counted(event.tokens, "token") + " of " + who() + verb + where;
     }
     case EventKind::decode: {
         const Text where = known(event.other) ? "position " + number(event.other) : Text("its next position");
@@ -134,7 +135,7 @@ Text Sentence::why() const {
     case Cause::end_of_sequence: return "it sampled an end-of-sequence token";
     case Cause::length_reached: return "it has all the new tokens it asked for (max_new_tokens)";
     case Cause::forced_tokens_used_up: return "its forced output tokens are used up";
-    case Cause::no_kv_cache: return "a lane without a KV cache recomputes the whole prefix";
+    case Cause::no_kv_cache: return "a lane without a KV cache keeps nothing of the steps before";
     case Cause::out_of_window: return "its positions lie before the attention window";
     case Cause::block_needed: return "a block was needed and it was first in the free queue";
     case Cause::duplicate_owner: return "the block has another owner";
@@ -153,6 +154,11 @@ Text Sentence::after() const {
         return "; " + counted(event.other, "other sequence") + (event.other == 1 ? " still owns it" : " still own it");
     return event.flags & Event::flag_front ? "; it went to the head of the free queue"
                                            : "; it went to the tail of the free queue";
+}
+
+std::string detail_of(const LaneRecord& lane, const Event& event) {
+    const bool has = event.detail.valid() && event.detail.value < lane.strings().size();
+    return has ? lane.strings()[event.detail.value] : std::string();
 }
 
 }  // namespace
@@ -174,18 +180,18 @@ std::string sequence_name(const Recording& recording, const LaneRecord& lane, Se
 
 std::string describe_cause(const Recording& recording, const LaneRecord& lane, const Event& event) {
     const Sentence sentence{recording, lane, event};
+    const std::string detail = detail_of(lane, event);
     std::string text = sentence.what();
-    if (const std::string why = sentence.why(); !why.empty()) text += " because " + why;
+    // The detail of a rejection gives the same reason with all its numbers.
+    const bool told = event.kind == EventKind::reject && !detail.empty();
+    if (const std::string why = sentence.why(); !why.empty() && !told) text += " because " + why;
     text += sentence.after();
-    if (event.detail.valid() && event.detail.value < lane.strings().size())
-        if (const std::string& detail = lane.strings()[event.detail.value]; !detail.empty()) text += ": " + detail;
-    return text;
+    return detail.empty() ? text : text + ": " + detail;
 }
 
 std::string event_reason(const Recording& recording, const LaneRecord& lane, const Event& event) {
-    if (event.detail.valid() && event.detail.value < lane.strings().size())
-        if (const std::string& detail = lane.strings()[event.detail.value]; !detail.empty()) return detail;
-    return describe_cause(recording, lane, event);
+    const std::string detail = detail_of(lane, event);
+    return detail.empty() ? describe_cause(recording, lane, event) : detail;
 }
 
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event) {

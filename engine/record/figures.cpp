@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 #include <vector>
 
 namespace kvloupe {
@@ -87,7 +86,6 @@ std::optional<double> wasted_share(const SlotCounts& slots) {
 
 TimeSplit time_split(const LaneRecord& lane, std::size_t steps) {
     TimeSplit split;
-    std::unordered_map<std::uint32_t, std::uint32_t> prompts;  // tokens by sequence
     for (std::size_t i = 0; i < steps; ++i) {
         const StepRecord& step = lane.step(i);
         std::uint64_t prefill = step.prefill_tokens;
@@ -96,13 +94,10 @@ TimeSplit time_split(const LaneRecord& lane, std::size_t steps) {
         if (!lane.info().kv_cache) {
             for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
                 const Event& event = lane.events()[e];
-                if (event.kind == EventKind::arrive) prompts[event.sequence.value] = event.tokens;
                 if (event.kind != EventKind::prefill || event.cause != Cause::no_kv_cache) continue;
-                const auto prompt = prompts.find(event.sequence.value);
-                if (prompt == prompts.end() || event.tokens <= prompt->second || event.tokens > prefill) continue;
+                if (event.tokens > prefill) continue;
                 prefill -= event.tokens;
                 decode += event.tokens;
-                ++split.decode_tokens;
             }
         }
         if (prefill + decode == 0) continue;

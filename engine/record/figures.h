@@ -44,7 +44,7 @@ std::optional<double> wasted_share(const SlotCounts& slots);
 
 // Time of a lane's steps 0 .. steps - 1 split into prefill and decode (derived from measured durations).
 // Rule: a step's duration is divided in proportion to the tokens it computed for either; a step that computed none
-// belongs to neither. Without a cache, recomputing a sequence that already has output tokens is decoding one token.
+// belongs to neither. Without a cache, what a decoding sequence recomputes (cause no_kv_cache) is time of decoding.
 struct TimeSplit {
     double prefill_ms = 0;
     double decode_ms = 0;

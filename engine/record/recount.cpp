@@ -29,11 +29,11 @@ std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const 
     return written;
 }
 
-// The release at the end of a step: what ended in it and gave its blocks back. A cancellation is an action at the
-// beginning of a step and no part of it.
+// The release at the end of a step: what ended or failed in it and gave its blocks back. A cancellation is an action at
+// the beginning of a step and no part of it.
 bool is_release(const Event& event) {
     return (event.kind == EventKind::finish || event.kind == EventKind::free) &&
-           (event.cause == Cause::sequence_finished || event.cause == Cause::end_of_sequence ||
+           (event.cause == Cause::sequence_finished || event.cause == Cause::sequence_failed || event.cause == Cause::end_of_sequence ||
             event.cause == Cause::length_reached || event.cause == Cause::forced_tokens_used_up);
 }
 

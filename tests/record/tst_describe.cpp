@@ -165,8 +165,8 @@ void TestDescribe::sentencesNameWhoWhereAndWhy() {
 void TestDescribe::lanesWithoutACacheComputeAndDoNotWrite() {
     const Event event = make(EventKind::prefill, Cause::no_kv_cache, none, 0, 9);
     QCOMPARE(Fixture(false).sentence(event),
-             QString::fromUtf8("9 tokens of a computed, positions 0–8 because a lane without a KV cache recomputes the "
-                               "whole prefix"));
+             QString::fromUtf8("9 tokens of a recomputed at positions 0–8 because a lane without a KV cache keeps "
+                               "nothing of the steps before"));
 }
 
 void TestDescribe::detailIsAppended() {
@@ -175,6 +175,9 @@ void TestDescribe::detailIsAppended() {
     event.detail = fixture.lane->intern("layer 1 gave logits that are not finite");
     QCOMPARE(fixture.sentence(event),
              QString("a ended after 2 output tokens because a failed: layer 1 gave logits that are not finite"));
+    Event reject = make(EventKind::reject, Cause::exceeds_pool, none, 12, 43);
+    reject.detail = fixture.lane->intern("request 'a' needs 43 slots (40 prompt + 4 new tokens - 1)");
+    QCOMPARE(fixture.sentence(reject), QString("a was rejected: request 'a' needs 43 slots (40 prompt + 4 new tokens - 1)"));
     QCOMPARE(event_reason(*fixture.writer.recording(), fixture.lane->record(), event),
              std::string("layer 1 gave logits that are not finite"));
 }

@@ -148,17 +148,15 @@ void TestFigures::uncachedRecomputationCountsAsDecoding() {
         lane.begin_step();
         Event event;
         event.sequence = SequenceId(0);
-        event.kind = EventKind::arrive;
-        event.tokens = 10;
-        if (step == 0) lane.event(event);
         event.kind = EventKind::prefill;
-        event.cause = Cause::no_kv_cache;
-        event.tokens = 10 + step;
+        event.cause = step == 0 ? Cause::whole_prompt : Cause::no_kv_cache;
+        event.tokens = step == 0 ? 10 : 9 + step;
         event.other = 0;
         lane.event(event);
         writer.set_time((10 + step) * 1000000);
         StepRecord counters;
-        counters.prefill_tokens = 10 + step;
+        counters.prefill_tokens = event.tokens;
+        counters.decode_tokens = step == 0 ? 0 : 1;
         lane.end_step(counters);
     }
     const TimeSplit split = time_split(lane.record(), 3);

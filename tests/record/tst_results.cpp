@@ -101,8 +101,8 @@ struct Fixture {
         }
         if (cached && step != 1) lane.event(make(EventKind::allocate, Cause::first_slot_of_block, 0, step == 0 ? 1 : 2,
                                                  step == 0 ? 0 : 1, 0));
-        if (!cached) lane.event(make(EventKind::prefill, Cause::no_kv_cache, 0, none, 0, 3 + step));
-        else if (step == 0) lane.event(make(EventKind::prefill, Cause::whole_prompt, 0, none, 0, 3));
+        if (!cached && step > 0) lane.event(make(EventKind::prefill, Cause::no_kv_cache, 0, none, 0, 2 + step));
+        if (step == 0) lane.event(make(EventKind::prefill, Cause::whole_prompt, 0, none, 0, 3));
         else lane.event(make(EventKind::decode, Cause::next_token, 0, none, 2 + step, 1));
         TokenRecord token;
         token.sequence = SequenceId(0);
@@ -111,7 +111,8 @@ struct Fixture {
         token.token = step == 0 ? 3 : step == 1 ? 4 : cached ? 0 : 1;
         lane.token(token);
         writer.set_time(start + (step == 0 ? 8 : 4) * ms);
-        (cached && step > 0 ? counters.decode_tokens : counters.prefill_tokens) = cached && step > 0 ? 1 : 3 + step;
+        counters.prefill_tokens = step == 0 ? 3 : cached ? 0 : 2 + step;
+        counters.decode_tokens = step == 0 ? 0 : 1;
         counters.computed_tokens = counters.prefill_tokens + counters.decode_tokens;
         if (cached) {
             counters.used_blocks = step < 2 ? 1 : 2;
@@ -280,7 +281,7 @@ void TestResults::laneWithoutCacheHasNullsNotZeros() {
     COMPARE_JSON(lane["kv"]["peak_used_blocks"], Json(0));
     COMPARE_JSON(lane["kv"]["peak_used_bytes"], Json(0));
     COMPARE_JSON(lane["computed_tokens"], Json(12));
-    // Recomputing the prefix for the second and third token is decoding.
+    // Recomputing the prefix for the second and third token is time of decoding.
     COMPARE_JSON(lane["time"]["prefill_ms"], Json(8.0));
     COMPARE_JSON(lane["time"]["decode_tokens_per_s"], Json(250.0));
 }

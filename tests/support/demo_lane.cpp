@@ -136,12 +136,21 @@ void DemoLane::schedule() {
         event.sequence = running.sequence;
         event.other = running.first;
         event.tokens = count;
-        const bool decode = m_info.kv_cache && running.output > 0;
-        event.kind = decode ? EventKind::decode : EventKind::prefill;
-        event.cause = !m_info.kv_cache ? Cause::no_kv_cache
-                      : decode         ? Cause::next_token
-                      : count < wanted ? Cause::token_budget
-                                       : Cause::whole_prompt;
+        if (running.output == 0) {
+            event.kind = EventKind::prefill;
+            event.cause = count < wanted ? Cause::token_budget : Cause::whole_prompt;
+        } else {
+            if (!m_info.kv_cache) {  // all but the newest token were computed before
+                event.kind = EventKind::prefill;
+                event.cause = Cause::no_kv_cache;
+                event.tokens = count - 1;
+                emit(event);
+            }
+            event.kind = EventKind::decode;
+            event.cause = Cause::next_token;
+            event.other = running.computed - 1;
+            event.tokens = 1;
+        }
         emit(event);
     }
 }
@@ -151,8 +160,8 @@ void DemoLane::sample(StepRecord& counters) {
     for (Running& running : m_running) {
         const std::uint32_t count = running.computed - running.first;
         if (count == 0) continue;
-        const bool decode = m_info.kv_cache && running.output > 0;
-        (decode ? counters.decode_tokens : counters.prefill_tokens) += count;
+        counters.decode_tokens += running.output > 0 ? 1 : 0;
+        counters.prefill_tokens += running.output > 0 ? count - 1 : count;
         counters.context_tokens += running.computed;
         attend(running);
         if (running.computed < running.tokens.size()) continue;
