@@ -72,7 +72,10 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent), m_startedAt(QDate
         updateState();
         showReason();
     });
-    connect(m_notice, &NoticeBar::acted, &m_controller, &SessionController::continueUncached);
+    connect(m_notice, &NoticeBar::acted, this, [this] {
+        m_controller.continueUncached();
+        m_controller.run();
+    });
     connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
 
@@ -217,7 +220,16 @@ void MainWindow::updateCentre() {
 void MainWindow::showReason() {
     if (!m_controller.hasSession()) return;
     const auto recording = m_controller.session()->recording();
-    if (recording->phase() == Phase::failed) m_notice->show(QString::fromStdString(recording->reason()));
+    if (recording->phase() == Phase::failed) {
+        m_notice->show(QString::fromStdString(recording->reason()));
+    } else if (const QString lane = m_controller.laneAtLimit(); !lane.isEmpty()) {
+        m_notice->show(tr("Lane %1 recomputes every token in every step; it has stopped at the limit for lanes without a "
+                          "cache.")
+                           .arg(lane),
+                       tr("Continue it for %1 tokens").arg(SessionController::uncachedLimit));
+    } else if (m_notice->hasAction()) {
+        m_notice->hide();
+    }
 }
 
 void MainWindow::updateNumbers() {

@@ -39,6 +39,8 @@ void NoticeBar::show(const QString& sentence, const QString& action) {
     setVisible(true);
 }
 
+bool NoticeBar::hasAction() const { return !isHidden() && !m_action->isHidden(); }
+
 QString NoticeBar::sentence() const { return isHidden() ? QString() : m_text->text(); }
 
 }  // namespace kvloupe

@@ -19,6 +19,7 @@ public:
     // action "": no button.
     void show(const QString& sentence, const QString& action = {});
     QString sentence() const;
+    bool hasAction() const;
 
 Q_SIGNALS:
     void acted();

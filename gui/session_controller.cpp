@@ -3,6 +3,8 @@
 
 #include "gui/environment.h"
 
+#include "engine/record/lane_state.h"
+
 #include <QFileInfo>
 #include <QMetaObject>
 #include <QPointer>
@@ -181,6 +183,18 @@ void SessionController::close() {
     m_session.reset();
     Q_EMIT sessionChanged();
     Q_EMIT phaseChanged();
+}
+
+QString SessionController::laneAtLimit() const {
+    if (!m_session || phase() == Phase::running) return {};
+    for (const auto& lane : m_session->recording()->lanes()) {
+        const std::size_t steps = lane->step_count();
+        if (lane->info().kv_cache || steps == 0 || lane->step(steps - 1).context_tokens < uncachedLimit) continue;
+        const LaneState state = lane->state_after(steps - 1);
+        for (const SequenceState& sequence : state.sequences())
+            if (sequence.status == SequenceStatus::running) return QString::fromStdString(lane->info().name);
+    }
+    return {};
 }
 
 void SessionController::step(unsigned count) {

@@ -46,6 +46,9 @@ public:
     static Scenario bundledScenario(const QString& prompt = {});
     static Scenario modelScenario(const QString& path, const QString& prompt = {});
 
+    // The uncached lane that stopped at its limit with work left, or "".
+    QString laneAtLimit() const;
+
     // Commands of the toolbar.
     void step(unsigned count = 1);
     void run();

@@ -97,8 +97,6 @@ void check_references(const Scenario& scenario, ReadFailure& failure) {
 void read_scenario(const json& document, Scenario& scenario, ReadFailure& failure) {
     KeyReader top(document, "", failure);
     std::uint32_t version = 0;
-    if (!top.failed() && !top.value("version"))
-        failure.set("", "the key 'version' is missing", "Add \"version\": 1.");
     if (const json* given = top.value("version"); given && *given != 1)
         top.fail("version", given->is_number() ? given->dump() + " is not known" : "is " + describe(*given),
                  "This version of KVLoupe reads scenarios of version 1.");
@@ -113,8 +111,6 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
     top.whole("seed", 0, UINT64_MAX, scenario.seed);
     read_list(top, "lanes", max_lanes, scenario.lanes,
               [&](const json& value, const std::string& where) { return read_lane(value, where, failure); });
-    if (!top.failed() && !top.value("requests"))
-        failure.set("", "the key 'requests' is missing", "Add \"requests\": [{ \"prompt\": \"…\" }].");
     read_list(top, "requests", max_requests, scenario.requests,
               [&](const json& value, const std::string& where) { return read_request(value, where, failure); });
     read_list(top, "actions", max_entries, scenario.actions,
@@ -122,7 +118,11 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
     read_list(top, "breakpoints", max_entries, scenario.breakpoints,
               [&](const json& value, const std::string& where) { return read_breakpoint(value, where, failure); });
     if (const json* record = top.value("record")) scenario.record = read_record(*record, "record", failure);
-    top.finish();
+    top.finish();  // before what is missing: a key that is there under a wrong name is the better hint
+    if (!top.failed() && !top.value("version"))
+        failure.set("", "the key 'version' is missing", "Add \"version\": 1.");
+    if (!top.failed() && !top.value("requests"))
+        failure.set("", "the key 'requests' is missing", "Add \"requests\": [{ \"prompt\": \"…\" }].");
 }
 
 }  // namespace
