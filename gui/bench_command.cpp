@@ -53,6 +53,9 @@ json to_json(const BenchFigures& figures) {
             {"prefill", {{"tokens", figures.prompt_tokens},
                          {"tokens_per_s", figures.prompt_tokens * 1e9 / figures.prefill_ns},
                          {"flop_per_s", figures.prefill_flops * 1e9 / figures.prefill_ns}}},
+            {"recording", {{"recorder_us_per_step", figures.recorder_ns / 1e3},
+                           {"sample_us_per_step", figures.sample_ns / 1e3},
+                           {"share_of_decode_at_most", figures.recording_share()}}},
             {"memory", {{"resident_bytes", figures.resident_bytes},
                         {"file_bytes", figures.file_bytes},
                         {"pool_bytes", figures.pool_bytes},
@@ -70,6 +73,8 @@ void print(const BenchFigures& f) {
                 f.decode_rate() / 1e9, 100 * f.bandwidth_share(), f.decode_bytes / mib);
     std::printf("  prefill             %8.1f tokens/s over %u tokens, %.1f GFLOP/s\n",
                 f.prompt_tokens * 1e9 / f.prefill_ns, f.prompt_tokens, f.prefill_flops / f.prefill_ns);
+    std::printf("  recording           %8.1f us per step, sampling with the top 10 %.1f us: together %.2f %% of decoding\n",
+                f.recorder_ns / 1e3, f.sample_ns / 1e3, 100 * f.recording_share());
     const double beyond = static_cast<double>(f.resident_bytes) - static_cast<double>(f.file_bytes) -
                           static_cast<double>(f.pool_bytes);
     std::printf("  resident            %8.1f MiB = file %.1f + KV pool %.1f + %.1f MiB (recording %.1f)\n",

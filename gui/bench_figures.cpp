@@ -2,9 +2,12 @@
 #include "gui/bench_figures.h"
 
 #include "gui/environment.h"
+#include "engine/record/writer.h"
 #include "kernels/make_backend.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <unistd.h>
@@ -28,6 +31,7 @@ struct StepSum {
     double flops = 0;
     double attention_ns = 0;
     double attention_bytes = 0;
+    double sample_ns = 0;
     std::uint32_t context = 0;
 };
 
@@ -40,11 +44,47 @@ StepSum sum_of(const LaneRecord& lane, std::size_t index) {
         const StageRecord& stage = lane.stages()[i];
         sum.bytes += static_cast<double>(stage.bytes);
         sum.flops += static_cast<double>(stage.flops);
+        if (stage.kind == StageKind::sample) sum.sample_ns += static_cast<double>(stage.duration_ns);
         if (stage.kind != StageKind::attention) continue;
         sum.attention_ns += static_cast<double>(stage.duration_ns);
         sum.attention_bytes += static_cast<double>(stage.bytes);
     }
     return sum;
+}
+
+// Nanoseconds per step that writing the lane's decode steps takes: everything that was recorded is written once more
+// into a fresh recording, with a clock read for each stage as the backend's timers make.
+double recorder_ns(const LaneRecord& lane) {
+    RecordingWriter writer("bench", std::uint64_t{1} << 20);
+    LaneWriter& out = writer.add_lane(lane.info(), std::make_shared<VocabularyText>());
+    writer.lanes_complete();
+    for (std::size_t i = 0; i < lane.sequences().size(); ++i) out.add_sequence(lane.sequences()[i]);
+    double total = 0;
+    std::size_t steps = 0;
+    for (std::size_t i = 0; i < lane.step_count(); ++i) {
+        const StepRecord& step = lane.step(i);
+        const auto begin = std::chrono::steady_clock::now();
+        out.begin_step();
+        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) out.event(lane.events()[e]);
+        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
+            const TokenRecord& token = lane.tokens()[t];
+            std::array<Alternative, 10> best;
+            for (std::size_t a = 0; a < token.alternative_count && a < best.size(); ++a)
+                best[a] = lane.alternatives()[token.alternatives_begin + a];
+            out.token(token, std::span(best.data(), token.alternative_count));
+        }
+        for (std::uint64_t s = step.stages.begin; s < step.stages.end; ++s) {
+            StageRecord stage = lane.stages()[s];
+            stage.duration_ns += static_cast<std::uint64_t>(
+                (std::chrono::steady_clock::now() - begin).count() < 0);  // keeps the clock read
+            out.stage(stage);
+        }
+        out.end_step(step);
+        if (step.decode_tokens == 0) continue;
+        total += static_cast<double>((std::chrono::steady_clock::now() - begin).count());
+        ++steps;
+    }
+    return steps > 0 ? total / static_cast<double>(steps) : 0;
 }
 
 }  // namespace
@@ -112,6 +152,8 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
             best.decode_bytes = median.bytes;
             best.attention_ns = median.attention_ns;
             best.attention_bytes = median.attention_bytes;
+            best.sample_ns = median.sample_ns;
+            best.recorder_ns = recorder_ns(record);
             best.context_tokens = median.context;
         }
         if (best.prefill_ns == 0 || prefill.ns < best.prefill_ns) {

@@ -35,8 +35,12 @@ struct BenchFigures {
     std::uint64_t file_bytes = 0;           // measured: mapped files
     std::uint64_t resident_bytes = 0;       // of this process after the run, measured
     std::uint64_t recording_bytes = 0;      // measured
+    double recorder_ns = 0;                 // per decode step: the same records written again, clock reads included
+    double sample_ns = 0;                   // per decode step, measured: sampling, with the top 10 and all probabilities
 
     double decode_rate() const { return decode_ns > 0 ? decode_bytes / (decode_ns * 1e-9) : 0; }  // bytes/s
+    // Upper bound: recorder and the whole of sampling, as a share of the decode step.
+    double recording_share() const { return decode_ns > 0 ? (recorder_ns + sample_ns) / decode_ns : 0; }
     double bandwidth_share() const { return read_bandwidth > 0 ? decode_rate() / read_bandwidth : 0; }
 };
 
