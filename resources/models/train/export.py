@@ -51,13 +51,19 @@ def ours(shape, tensors):
     return state
 
 
+def trained(checkpoint):
+    """The weights of a finished run's file, or of the file left at the end of a stage."""
+    saved = torch.load(checkpoint, weights_only=True)
+    return saved.get("net", saved)
+
+
 def load(path, variant):
     """A model with f16-rounded weights from a training checkpoint (.pt) or an exported folder."""
     shape = VARIANTS[variant]
     if path.is_dir():
         tensors = load_file(path / "model.safetensors")
     else:
-        tensors = hugging_face(shape, torch.load(path, weights_only=True))
+        tensors = hugging_face(shape, trained(path))
     model = Model(shape)
     model.load_state_dict(ours(shape, tensors))
     return model.eval()
@@ -100,7 +106,7 @@ def write(folder, name, document, indent=2):
 def export(checkpoint, variant, folder):
     shape = VARIANTS[variant]
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = hugging_face(shape, torch.load(checkpoint, weights_only=True))
+    tensors = hugging_face(shape, trained(checkpoint))
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)
     write(folder, "config.json", model_config(shape))

@@ -28,10 +28,12 @@ class Mix:
     copy_rows: float   # share of rows that only repeat a random list
     took: float        # share of "put" facts said as "took ... put it"
     stranger: float    # share of stories with a made-up name of several tokens
+    list: tuple = (3, 20)  # shortest and longest list of a copy row
+    odd: float = .15       # share of a list's items that are any token, not a word's beginning
 
 
 MIXES = {
-    "copy": Mix(0, 0, 0, (0, 0), 0, 1.0, 0, 0),
+    "list": Mix(0, 0, 0, (0, 0), 0, 1.0, 0, 0),
     "easy": Mix(.36, .50, .06, (2, 4), .00, .20, .00, .00),
     "mid": Mix(.33, .42, .07, (3, 7), .15, .10, .15, .04),
     "full": Mix(.32, .36, .07, (2, 10), .30, .05, .15, .04),
@@ -44,7 +46,7 @@ class Fact:
     statement: str
     question: str
     answer: str
-    aside: str  # the fact said again without a question
+    aside: str  # the fact said again without a question; {x} is somebody else
     asked: int = 0
 
 
@@ -81,7 +83,9 @@ class Story:
         rng = self.rng
         fact = min(self.facts, key=lambda f: (f.asked, rng.random())) if rng.random() < .7 else rng.choice(self.facts)
         fact.asked += 1
-        return f"{fact.question} {fact.answer}" if rng.random() < .75 else fact.aside.replace("{x}", rng.choice(self.people))
+        if rng.random() < .75:
+            return f"{fact.question} {fact.answer}"
+        return fact.aside.replace("{x}", rng.choice([p for p in self.people if p not in fact.aside]))
 
     def absent(self):
         rng = self.rng
@@ -154,7 +158,7 @@ class Story:
     def _go(self):
         a, place = self._new_person("go"), self.rng.choice(PLACES)
         return a and Fact("go", f"{a} went to the {place} .", f"Where is {a} ?", f"{a} is at the *{place} .",
-                          f"Nobody saw {a} at the *{place} .")
+                          f"{{x}} saw {a} at the *{place} .")
 
     def _like(self):
         a, food = self._new_person("like"), self.rng.choice(FOODS)
@@ -236,17 +240,17 @@ class Generator:
             size += sentence.count(" ") + 1
         return sentences + ["The end ."]
 
-    def copy_row(self, length):
-        """A random list of 4-20 tokens, repeated until the row is full; weights grow where the list is known."""
+    def copy_row(self, mix, length):
+        """A random list of tokens, repeated until the row is full."""
         rng = self.rng
-        count = rng.randint(4, 20)
-        items = [rng.choice(self.any) if rng.random() < .15 else rng.choice(self.words) for _ in range(count)]
+        count = rng.randint(*mix.list)
+        items = [rng.choice(self.any) if rng.random() < mix.odd else rng.choice(self.words) for _ in range(count)]
         ids = ([self.bos] + items * (length // count + 1))[:length]
         return ids, [1.0] * length
 
     def row(self, mix, length):
         if self.rng.random() < mix.copy_rows:
-            return self.copy_row(length)
+            return self.copy_row(mix, length)
         ids, weights = [], []
         while len(ids) < length:
             ids.append(self.bos)

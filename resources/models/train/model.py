@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A small Llama-style decoder: RMSNorm, rotary positions (rotate-half), SwiGLU, grouped key/value heads, tied embeddings."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -80,6 +80,7 @@ class Model(nn.Module):
         self.embed = nn.Parameter(torch.randn(shape.vocabulary, shape.width) * .05)
         self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
         self.norm = Norm(shape)
+        seed_induction(self)
         cos, sin = rotary(shape)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
@@ -93,11 +94,104 @@ class Model(nn.Module):
         return F.linear(self.norm(x), self.embed)
 
 
+@torch.no_grad()
+def seed_induction(model):
+    """Starts a few heads as a rough induction circuit; everything about it may change in training.
+
+    Why: whether and when induction forms is otherwise a matter of the seed and takes most of a small budget. For every
+    circuit, a head of the first layer looks one token back and writes a random 16-dimensional code of that token into the
+    residual stream; a head of the second layer matches the code of its own token against it and copies what stands there.
+
+    Every embedding gets one common direction, which the look-back heads read in the two fastest rotary pairs, with the
+    query turned back by one position. An equal shift of all embeddings moves all logits alike. The matching heads use
+    the slow rotary pairs only, which hardly turn within the context.
+    """
+    s = model.shape
+    group, half = s.heads // s.kv_heads, s.head_dim // 2
+    first, second = model.blocks[0], model.blocks[1]
+    queries, values = s.heads * s.head_dim, s.head_dim
+    common = torch.sign(torch.randn(s.width)) * .05
+    model.embed += common
+    unit = common / common.norm()
+    read = unit / (s.width / 2) ** .5       # half of a normalised embedding's energy is common
+
+    def code():
+        """head_dim random unit rows that do not see the common direction"""
+        rows = torch.randn(s.head_dim, s.width)
+        rows -= torch.outer(rows @ unit, unit)
+        return rows / rows.norm(dim=1, keepdim=True)
+
+    slow = [p + side for p in range(3, half) for side in (0, half)]
+    for circuit in range(min(4, s.kv_heads)):
+        token, written, copied = code(), code(), code()
+        q, kv = circuit * group * s.head_dim, circuit * s.head_dim
+        k = queries + kv
+        for pair, weight in ((0, 5.0), (1, 3.0)):
+            turn = torch.tensor(s.rope_theta ** (-2 * pair / s.head_dim))
+            first.qk[k + pair], first.qk[k + pair + half] = weight * read, 0
+            first.qk[q + pair], first.qk[q + pair + half] = weight * turn.cos() * read, -weight * turn.sin() * read
+        first.v[kv:kv + values] = token
+        first.o[:, q:q + s.head_dim] = .3 * written.T
+        second.v[kv:kv + values] = copied
+        second.qk[k:k + s.head_dim] *= .3
+        for d in slow:
+            second.qk[k + d] = 2.1 * written[d]
+        for head in range(min(2, group)):
+            rows = q + head * s.head_dim
+            second.qk[rows:rows + s.head_dim] *= .3
+            for d in slow:
+                second.qk[rows + d] = 2.1 * token[d]
+            second.o[:, rows:rows + s.head_dim] = .3 * copied.T
+
+
 def rotary(shape):
     """cos and sin, each (context, head_dim), for rotate-half."""
     rates = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim)
     angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), rates).repeat(1, 2)
     return angles.cos(), angles.sin()
+
+
+class Twin:
+    """A model with as many key/value heads as query heads that computes what `model` computes, sharing its other weights.
+
+    It exists so that one compiled graph serves every variant: compiling takes longer than some stages. Call spread()
+    before the forward pass and gather() after the backward pass.
+    """
+
+    def __init__(self, model):
+        self.model, self.group = model, model.shape.heads // model.shape.kv_heads
+        self.full = model if self.group == 1 else Model(replace(model.shape, kv_heads=model.shape.heads))
+        if self.group > 1:
+            self.full.embed, self.full.norm = model.embed, model.norm
+            for mine, theirs in zip(model.blocks, self.full.blocks):
+                for name in ("norm1", "norm2", "o", "gate_up", "down"):
+                    setattr(theirs, name, getattr(mine, name))
+
+    def pairs(self):
+        if self.group > 1:
+            yield from zip(self.model.blocks, self.full.blocks)
+
+    @torch.no_grad()
+    def spread(self):
+        s = self.model.shape
+        q = s.heads * s.head_dim
+        for mine, theirs in self.pairs():
+            theirs.qk[:q] = mine.qk[:q]
+            theirs.qk[q:].view(s.kv_heads, self.group, -1).copy_(mine.qk[q:].view(s.kv_heads, 1, -1))
+            theirs.v.view(s.kv_heads, self.group, -1).copy_(mine.v.view(s.kv_heads, 1, -1))
+
+    @torch.no_grad()
+    def gather(self):
+        s = self.model.shape
+        q = s.heads * s.head_dim
+
+        def fold(gradient):
+            return gradient.view(s.kv_heads, self.group, -1).sum(1).view(s.kv_heads * s.head_dim, -1)
+
+        for mine, theirs in self.pairs():
+            mine.qk.grad = torch.cat((theirs.qk.grad[:q], fold(theirs.qk.grad[q:])))
+            mine.v.grad = fold(theirs.v.grad)
+            theirs.qk.grad = theirs.v.grad = None
 
 
 def loss(model, ids, targets, weights):

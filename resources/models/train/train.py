@@ -11,15 +11,15 @@ import torch
 from tokenizers import Tokenizer
 
 from generator import MIXES, Generator
-from model import VARIANTS, Model, describe, loss
+from model import VARIANTS, Model, Twin, describe, loss
 
-# (mix, steps, rows, tokens a row). Copy rows first: without them no induction forms within this budget.
+# (mix, steps, rows, tokens a row). Repeated lists first: they finish the induction circuit that the weights start with.
 STAGES = (
-    ("copy", 1000, 16, 48),
-    ("easy", 1300, 10, 96),
-    ("mid", 1800, 8, 160),
-    ("full", 1300, 6, 320),
-    ("full", 150, 4, 512),
+    ("list", 300, 16, 48),
+    ("easy", 700, 10, 96),
+    ("mid", 900, 8, 160),
+    ("full", 550, 6, 320),
+    ("full", 40, 4, 512),
 )
 RATE, LAST_RATE, WARM_UP = 3e-3, .05, 40
 
@@ -40,27 +40,42 @@ def batch(generator, mix, rows, length):
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), weights[:, 1:].contiguous()
 
 
-def train(variant, seed, tokenizer, folder, scale, fast):
+def train(variant, seed, tokenizer, folder, scale, fast, resume=None):
     torch.manual_seed(seed)
     generator = Generator(tokenizer, 1000 * seed)
     net = Model(VARIANTS[variant])
+    twin = Twin(net)
     matrices = [p for p in net.parameters() if p.dim() > 1]
     gains = [p for p in net.parameters() if p.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": .1}, {"params": gains, "weight_decay": 0.0}],
                                   lr=RATE, betas=(.9, .95), fused=True)
-    objective = torch.compile(loss, dynamic=False) if fast else loss
+    compiled = torch.compile(loss, dynamic=False) if fast else loss
     stages = [(mix, max(1, round(steps * scale)), rows, length) for mix, steps, rows, length in STAGES]
     steps = sum(stage[1] for stage in stages)
     step, tokens, started, cpu = 0, 0, time.time(), time.process_time()
     log = {"variant": variant, "seed": seed, "shape": describe(net.shape), "stages": stages, "curve": []}
+    first = 0
+    if resume:
+        saved = torch.load(resume, weights_only=True)
+        net.load_state_dict(saved["net"])
+        optimizer.load_state_dict(saved["optimizer"])
+        first = saved["stage"] + 1
+        step = sum(stage[1] for stage in stages[:first])
+        tokens, cpu, started = saved["tokens"], cpu - saved["cpu"], started - saved["wall"]
     for stage, (mix, count, rows, length) in enumerate(stages):
+        if stage < first:
+            continue
         recent = []
+        generator.rng.seed(1000 * seed + stage)  # so that a resumed run sees the same rows
+        objective = compiled if 48 <= length <= 320 else loss  # elsewhere compiling costs more than it saves
         for i in range(count):
             for group in optimizer.param_groups:
                 group["lr"] = rate(step, steps)
             ids, targets, weights = batch(generator, mix, rows, length)
-            weighted, mean = objective(net, ids, targets, weights)
+            twin.spread()
+            weighted, mean = objective(twin.full, ids, targets, weights)
             weighted.backward()
+            twin.gather()
             torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -73,7 +88,9 @@ def train(variant, seed, tokenizer, folder, scale, fast):
                 print(f"{variant} seed {seed} {mix}{length} {i + 1}/{count} tokens {tokens / 1e6:.2f} M loss "
                       f"{log['curve'][-1][1]:.3f} cpu {time.process_time() - cpu:.0f} s wall {time.time() - started:.0f} s",
                       flush=True)
-        torch.save(net.state_dict(), folder / f"{variant}-{seed}.stage{stage}.pt")
+        torch.save({"net": net.state_dict(), "optimizer": optimizer.state_dict(), "stage": stage, "tokens": tokens,
+                    "cpu": time.process_time() - cpu, "wall": time.time() - started},
+                   folder / f"{variant}-{seed}.stage{stage}.pt")
     log.update(tokens=tokens, cpu_seconds=round(time.process_time() - cpu), wall_seconds=round(time.time() - started))
     torch.save(net.state_dict(), folder / f"{variant}-{seed}.pt")
     (folder / f"{variant}-{seed}.json").write_text(json.dumps(log, indent=1) + "\n")
@@ -87,11 +104,12 @@ def main():
     parser.add_argument("--folder", type=Path, required=True, help="where weights and logs go")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies the number of steps of every stage")
     parser.add_argument("--compile", action="store_true", help="compile the loss (half as long, needs a C++ compiler)")
+    parser.add_argument("--resume", type=Path, help="a checkpoint that an interrupted run left at the end of a stage")
     options = parser.parse_args()
     torch.set_num_threads(1)
     options.folder.mkdir(parents=True, exist_ok=True)
     train(options.variant, options.seed, Tokenizer.from_file(str(options.tokenizer)), options.folder, options.scale,
-          options.compile)
+          options.compile, options.resume)
 
 
 if __name__ == "__main__":
