@@ -62,7 +62,9 @@ public:
 
     bool read_string(std::string_view& text, const std::string& what) {
         std::uint64_t length = 0;
-        if (!read(length, "the length of " + what)) return false;
+        // Composed here, not in an argument: a vocabulary is a few hundred thousand strings.
+        if (remaining() < sizeof(length)) return truncated("the length of " + what, sizeof(length));
+        if (!read(length, what)) return false;
         if (length > remaining()) return truncated(what, length);
         text = {reinterpret_cast<const char*>(m_bytes.data()) + m_position, static_cast<std::size_t>(length)};
         m_position += length;
@@ -71,8 +73,9 @@ public:
 
 private:
     bool truncated(const std::string& what, std::uint64_t needed) {
-        return fail(what + " needs " + grouped(needed) + " bytes at byte " + grouped(m_position) + ", but the file has only " +
-                    grouped(remaining()) + " bytes left (size " + grouped(m_bytes.size()) + ")");
+        return fail(what + " needs " + grouped(needed) + " bytes at byte " + grouped(m_position) +
+                    ", but the file has only " + grouped(remaining()) + " bytes left (size " +
+                    grouped(m_bytes.size()) + ")");
     }
 
     std::span<const std::byte> m_bytes;
