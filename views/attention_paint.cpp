@@ -68,7 +68,9 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     const Palette& colours = canvas.colours();
     QPainter& painter = canvas.painter();
     const std::uint32_t perGroup = std::max(1u, m_heads / m_kvHeads);
-    canvas.text(places.head, tr("Layer %1, head %2, KV head %3").arg(cursor()->layer()).arg(cursor()->head()).arg(cursor()->head() / perGroup),
+    QRectF caption = places.head;
+    if (places.side.width() >= canvas.u(96)) caption.setRight(places.side.left() - canvas.u(6));
+    canvas.text(caption, tr("Layer %1, head %2, KV head %3").arg(cursor()->layer()).arg(cursor()->head()).arg(cursor()->head() / perGroup),
                 {12, QFont::DemiBold});
     if (m_extent == 0) {
         canvas.text(places.link, tr("Not recorded. Watch layer %1").arg(cursor()->layer()),
@@ -209,7 +211,7 @@ void AttentionView::paintSide(const Canvas& canvas, const Places& places) const 
         y += line;
     }
     if (massLines < blocks) {
-        canvas.text(QRectF(side.left(), y, side.width(), line), tr("%1 blocks with less").arg(blocks - massLines),
+        canvas.text(QRectF(side.left(), y, side.width(), line), tr("the other %1: less each").arg(blocks - massLines),
                     {10.5, QFont::Normal, colours.ink3, false});
         y += line;
     }

@@ -10,15 +10,13 @@ namespace kvloupe {
 
 namespace {
 
-// "GQA · f16 · block 16", or "GQA · no KV cache".
+// "GQA · f16 · block 16"; without a cache only "GQA".
 QString configurationOf(const LaneInfo& info) {
     QStringList parts;
     if (!info.attention_variant.empty()) parts << QString::fromStdString(info.attention_variant);
     if (info.kv_cache) {
         parts << QString::fromStdString(info.cache_dtype);
         parts << QCoreApplication::translate("kvloupe::LanesView", "block %1").arg(info.block_size);
-    } else {
-        parts << QCoreApplication::translate("kvloupe::LanesView", "no KV cache");
     }
     return parts.join(QStringLiteral(" · "));
 }
@@ -40,8 +38,8 @@ void LanesView::refresh() {
     double y = 0;
     const auto count = cursor()->recording()->lanes().size();
     for (std::size_t i = 0; i < count; ++i) {
-        cards.push_back({y, 44 * unit(), true});
-        y += 44 * unit();
+        cards.push_back({y, 42 * unit(), true});
+        y += 42 * unit();
     }
     setCards(std::move(cards));
     setSubtitle(count > 1 ? tr("%1, stepping together").arg(count) : QString());
@@ -79,7 +77,7 @@ void LanesView::paintContent(QPainter& painter, const QRectF& area) {
         const double indent = side + canvas.u(6);
         const TextStyle small{11, QFont::Normal, colours.ink2, false};
         double right = 0, rightBelow = 0;
-        QString below;
+        QString below, configuration = configurationOf(info);
         if (const std::string failure = lane.failure(); !failure.empty()) {
             canvas.text(bottom.adjusted(indent, 0, 0, 0), tr("stopped: %1").arg(QString::fromStdString(failure)),
                         {11, QFont::Normal, colours.breakpoint, false});
@@ -89,13 +87,14 @@ void LanesView::paintContent(QPainter& painter, const QRectF& area) {
             below = tr("%1 of %2 blocks").arg(formatCount(step ? step->used_blocks : 0), formatCount(info.blocks ? info.blocks - 1 : 0));
         } else {
             right = canvas.number(top, Origin::measured, step ? formatBytes(step->kv_bytes) : formatBytes(0), {12});
-            below = step ? tr("recomputes all %1 tokens").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
+            below = tr("no KV cache");
+            configuration = step ? tr("recomputes all %1 tokens").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
         }
         canvas.text(top.adjusted(indent, 0, -right - canvas.u(6), 0), QString::fromStdString(info.name), {12, QFont::DemiBold});
         if (rightBelow < 0) continue;
         rightBelow = canvas.width(below, small);
         canvas.text(bottom, below, small, Qt::AlignRight | Qt::AlignVCenter);
-        canvas.text(bottom.adjusted(indent, 0, -rightBelow - canvas.u(8), 0), configurationOf(info), small);
+        canvas.text(bottom.adjusted(indent, 0, -rightBelow - canvas.u(8), 0), configuration, small);
         if (cursor()->hover().lane == LaneId(i) && currentCard() == static_cast<int>(i))
             canvas.outline(box.adjusted(1, 1, -1, -1), colours.ink1, 1);
     }

@@ -70,7 +70,7 @@ void NextTokenView::paintContent(QPainter& painter, const QRectF& area) {
     bool sampledSeen = false;
     for (int i = 0; i < fitting; ++i) {
         const Alternative& option = lane.alternatives()[m_record->alternatives_begin + static_cast<unsigned>(i)];
-        const bool sampled = option.token == m_record->token;
+        const bool sampled = !sampledSeen && option.token == m_record->token;
         sampledSeen |= sampled;
         const double y = room.top() + i * line;
         canvas.text(QRectF(room.left(), y, rankWidth - canvas.u(4), line), QString::number(i + 1),

@@ -90,7 +90,8 @@ void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
                         Qt::AlignRight | Qt::AlignVCenter);
         };
         const LaneRecord* lane = cursor()->laneRecord();
-        label(bands.prefill, lane && !lane->info().kv_cache ? tr("recomputed") : tr("prefill tokens"));
+        const QString most = formatCount(m_data.mostPrefill());
+        label(bands.prefill, lane && !lane->info().kv_cache ? tr("computed, to %1").arg(most) : tr("prefill, to %1").arg(most));
         label(bands.decode, tr("decoding"));
         label(bands.marks, tr("events"));
     }
@@ -107,7 +108,33 @@ void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
     if (now < bands.plot.right())
         painter.fillRect(QRectF(QPointF(std::max(now, bands.plot.left()), bands.plot.top()), bands.axis.topRight()), veil);
     paintCursor(canvas, bands);
+    paintLegend(canvas, bands);
     painter.restore();
+}
+
+void TimelineView::paintLegend(const Canvas& canvas, const Bands& bands) const {
+    // Names of the marks that occur, at the right end where the least is drawn; gone where there is no room.
+    static constexpr EventKind kinds[] = {EventKind::arrive,        EventKind::prefix_hit, EventKind::fork,
+                                          EventKind::copy_on_write, EventKind::evict,      EventKind::preempt,
+                                          EventKind::reject,        EventKind::finish};
+    const QString names[] = {tr("arrives"), tr("prefix hit"), tr("fork"), tr("copy-on-write"), tr("eviction"), tr("preemption"),
+                             tr("rejected"), tr("finishes")};
+    if (bands.prefill.height() < canvas.u(14) || bands.plot.width() < canvas.u(500)) return;
+    const TextStyle style{10.5, QFont::Normal, canvas.colours().ink2, false};
+    double x = bands.plot.right();
+    for (int i = static_cast<int>(std::size(kinds)) - 1; i >= 0; --i) {
+        const bool occurs = std::any_of(m_data.marks().begin(), m_data.marks().end(),
+                                        [&](const TimelineData::Mark& mark) { return mark.kind == kinds[i]; });
+        if (!occurs) continue;
+        const double width = canvas.width(names[i], style) + canvas.u(26);
+        x -= width;
+        const QRectF box(x, bands.prefill.top(), width, canvas.u(14));
+        QColor under = canvas.colours().panel;
+        under.setAlphaF(0.85f);
+        canvas.painter().fillRect(box, under);
+        canvas.glyph(kinds[i], QPointF(box.left() + canvas.u(8), box.center().y()), 8, canvas.colours().ink2);
+        canvas.text(box.adjusted(canvas.u(16), 0, 0, 0), names[i], style);
+    }
 }
 
 void TimelineView::paintPrefill(const Canvas& canvas, const Bands& bands) const {
@@ -156,8 +183,6 @@ void TimelineView::paintPrefill(const Canvas& canvas, const Bands& bands) const 
         }
     }
     if (folded) flush();
-    canvas.text(QRectF(bands.plot.left() + canvas.u(2), bands.prefill.top() - canvas.u(2), canvas.u(80), canvas.u(13)),
-                formatCount(m_data.mostPrefill()), {10.5, QFont::Normal, colours.ink3, false});
 }
 
 void TimelineView::paintDecode(const Canvas& canvas, const Bands& bands) const {

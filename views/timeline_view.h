@@ -48,6 +48,7 @@ private:
     void paintDecode(const Canvas& canvas, const Bands& bands) const;
     void paintMarks(const Canvas& canvas, const Bands& bands) const;
     void paintAxis(const Canvas& canvas, const Bands& bands) const;
+    void paintLegend(const Canvas& canvas, const Bands& bands) const;
     void paintCursor(const Canvas& canvas, const Bands& bands) const;
 
     TimelineData m_data;
