@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Any bytes: either an error with a sentence that begins with the file's name, or a scenario that keeps the limits the
+// session counts on.
+#include "engine/serve/scenario.h"
+#include "tests/fuzz/require.h"
+
+#include <cstdint>
+#include <set>
+
+using namespace kvloupe;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const Result<Scenario> scenario = parse_scenario({reinterpret_cast<const std::byte*>(data), size}, "input");
+    if (!scenario) {
+        KVLOUPE_REQUIRE(scenario.error().sentence.substr(0, 6) == "input:" && scenario.error().sentence.size() > 7);
+        return 0;
+    }
+    KVLOUPE_REQUIRE(!scenario->lanes.empty() && !scenario->model.empty() && scenario->model != "none");
+    std::set<std::string> lanes, ids;
+    for (const LaneOptions& lane : scenario->lanes) {
+        KVLOUPE_REQUIRE(!lane.name.empty() && lanes.insert(lane.name).second);
+        KVLOUPE_REQUIRE(lane.cache.block_size > 0 && (!lane.cache.blocks || *lane.cache.blocks >= 2));
+        KVLOUPE_REQUIRE(elements_per_pack(lane.cache.dtype_k) == 1 && elements_per_pack(lane.cache.dtype_v) == 1);
+        KVLOUPE_REQUIRE(lane.scheduler.max_num_seqs > 0 && lane.scheduler.max_num_batched_tokens > 0);
+    }
+    for (const RequestOptions& request : scenario->requests) {
+        KVLOUPE_REQUIRE(!request.id.empty() && ids.insert(request.id).second);
+        KVLOUPE_REQUIRE(request.prompt.has_value() != request.prompt_tokens.has_value());
+        KVLOUPE_REQUIRE(request.max_new_tokens > 0 && request.temperature >= 0 && request.top_p > 0 && request.top_p <= 1);
+        KVLOUPE_REQUIRE(!request.output_tokens || !request.output_tokens->empty());
+        for (const TokenId token : request.prompt_tokens.value_or(std::vector<TokenId>())) KVLOUPE_REQUIRE(token >= 0);
+    }
+    for (const ScenarioAction& action : scenario->actions) KVLOUPE_REQUIRE(ids.count(action.request) == 1);
+    KVLOUPE_REQUIRE(scenario->record.stages_every > 0 && scenario->record.memory_mib > 0);
+    return 0;
+}
