@@ -189,7 +189,8 @@ QString SessionController::laneAtLimit() const {
     if (!m_session || phase() == Phase::running) return {};
     for (const auto& lane : m_session->recording()->lanes()) {
         const std::size_t steps = lane->step_count();
-        if (lane->info().kv_cache || steps == 0 || lane->step(steps - 1).context_tokens < uncachedLimit) continue;
+        // The limit counts the token that was sampled last and not yet pushed through the model.
+        if (lane->info().kv_cache || steps == 0 || lane->step(steps - 1).context_tokens + 1 < uncachedLimit) continue;
         const LaneState state = lane->state_after(steps - 1);
         for (const SequenceState& sequence : state.sequences())
             if (sequence.status == SequenceStatus::running) return QString::fromStdString(lane->info().name);

@@ -195,6 +195,21 @@ private Q_SLOTS:
         QCOMPARE(window.controller()->cursor()->fontScale(), 1.25);
     }
 
+    void theUncachedLaneStopsAtItsLimitAndCanBeContinued() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        window.controller()->run();
+        QTRY_VERIFY_WITH_TIMEOUT(!window.controller()->laneAtLimit().isEmpty(), 60000);
+        QTRY_VERIFY(window.notice().contains(QLatin1String("GQA uncached")));
+        const auto& uncached = *window.controller()->cursor()->recording()->lanes().back();
+        const std::size_t stopped = uncached.step_count();
+        window.controller()->continueUncached();
+        window.controller()->run();
+        QTRY_VERIFY(uncached.step_count() > stopped);
+        QTRY_VERIFY(window.notice().isEmpty());
+    }
+
     void breakingAwayMidRunIsSafe() {
         MainWindow window;
         window.show();
