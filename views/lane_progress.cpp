@@ -59,8 +59,9 @@ void LaneProgress::advance() {
             const Event& event = lane.events()[e];
             if (event.kind != EventKind::prefill && event.kind != EventKind::decode) continue;
             if (!event.sequence.valid()) continue;
-            ++sums.sequences;
             Sequence& own = sequence(event.sequence);
+            if (own.step != i) ++sums.sequences;
+            own.step = i;
             const std::uint64_t first = event.kind == EventKind::decode ? own.tokens : event.other;
             const std::uint64_t after = std::max<std::uint64_t>(own.tokens, first + event.tokens);
             if (own.tokens < own.prompt) {

@@ -5,6 +5,7 @@
 
 #include "engine/record/recording.h"
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -57,6 +58,7 @@ private:
         std::uint64_t prompt = 0;
         std::uint64_t tokens = 0;   // that have been through the model
         std::uint64_t naive = 0;
+        std::size_t step = SIZE_MAX;   // last scheduled; an uncached decode is two events of one step
     };
     Sequence& sequence(SequenceId id);
 

@@ -41,9 +41,8 @@ void LogitComparison::advance() {
     for (std::size_t step = m_largest.size(); step < count; ++step) {
         const float now = at(step);
         float largest = m_largest.empty() ? std::numeric_limits<float>::quiet_NaN() : m_largest.back();
-        // A step's logits come from the tokens before it, so they compare even where its own choice differs.
-        if (!m_tokensDiffer && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
         compareTokens(step);
+        if (!m_tokensDiffer && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
         m_largest.push_back(largest);
     }
 }

@@ -268,21 +268,23 @@ void PlotOverlay::drawLabels(QCPPainter& painter, std::size_t panel) const {
 }
 
 void PlotOverlay::drawCursor(QCPPainter& painter) const {
+    // Panel by panel, so that no line crosses the words above one.
+    const auto line = [&](double x, double above, double below) {
+        for (std::size_t i = 0; i < panels.size(); ++i) {
+            const QRectF rect(panels[i].rect->rect());
+            painter.drawLine(QLineF(x, rect.top() - above, x, rect.bottom() + (i + 1 == panels.size() ? below : 0)));
+        }
+    };
     const QRectF bottom(panels.back().rect->rect());
-    const QRectF top(panels.front().rect->rect());
-    const auto inside = [&bottom](double x) { return x >= bottom.left() - 1 && x <= bottom.right() + 1; };
     if (data.hover) {
         const double x = xPixel(*data.hover);
-        if (inside(x)) {
-            painter.setPen(QPen(palette->ink3, 1, Qt::DotLine));
-            painter.drawLine(QLineF(x, top.top(), x, bottom.bottom()));
-        }
+        painter.setPen(QPen(palette->ink3, 1, Qt::DotLine));
+        if (x >= bottom.left() - 1 && x <= bottom.right() + 1) line(x, 0, 0);
     }
     const QRectF flag = flagRect();
     if (flag.isEmpty()) return;
-    const double x = xPixel(*data.cursor);
     painter.setPen(QPen(palette->ink1, 1.4));
-    painter.drawLine(QLineF(x, top.top() - 2, x, bottom.bottom() + 4));
+    line(xPixel(*data.cursor), 2, 4);
     painter.setPen(Qt::NoPen);
     painter.setBrush(palette->ink1);
     painter.drawRoundedRect(flag, 4, 4);

@@ -122,7 +122,8 @@ public:
         if (index.data(glyphRole).isValid()) width += 16 * m_scale;
         if (index.data(originRole).isValid()) width += 14 * m_scale;
         if (index.data(colourRole).isValid()) width += 15 * m_scale;
-        if (index.data(barRole).isValid() || index.data(sparkRole).isValid()) width += 90 * m_scale;
+        if (index.data(barRole).isValid()) width += 64 * m_scale;
+        if (index.data(sparkRole).isValid()) width += 60 * m_scale;
         return QSize(qRound(width), qRound(19 * m_scale));
     }
 

@@ -110,6 +110,7 @@ int main(int argc, char** argv) {
     folder.mkpath(QStringLiteral("."));
     DemoOptions options;
     options.uncached_steps = 150;
+    options.attention = false;
     const auto recording = demo_recording(options);
     for (const Look& look : looks) {
         QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
