@@ -56,7 +56,7 @@ class CpuBackend final : public Backend {
 public:
     explicit CpuBackend(unsigned threads)
         : m_pool(threads), m_attention(m_pool, m_counters), m_panels(m_pool.threads()), m_panel_of(m_pool.threads()) {
-        limit_blas_threads();
+        m_blas = prepare_blas();
     }
 
     DeviceInfo info() const override {
@@ -131,7 +131,7 @@ public:
     }
 
     void matmul(const Weight& weight, const Buffer& in, std::uint32_t rows, Buffer& out, bool accumulate) override {
-        multiply(matrix(weight), {floats(in), floats(out), rows, accumulate}, m_pool, m_panel_of);
+        multiply(matrix(weight), {floats(in), floats(out), rows, accumulate}, m_pool, {m_panel_of, m_blas});
     }
 
     void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
@@ -240,6 +240,7 @@ private:
     std::vector<AlignedBytes> m_panels;
     std::vector<float*> m_panel_of;
     std::uint64_t m_panel_floats = 0;
+    bool m_blas = false;
     std::vector<float> m_norm;
     double m_bandwidth = 0;
 };

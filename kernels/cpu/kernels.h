@@ -33,6 +33,7 @@ struct ProductRows {
     float* out = nullptr;
     std::uint32_t count = 0;
     bool accumulate = false;  // += instead of =
+    std::uint64_t out_stride = 0;  // floats between rows of out; 0: matrix.rows
 };
 
 // Name of the instruction set that the kernels run with: "AVX3", "AVX2", "SSE4", "SSE2", "NEON".

@@ -37,21 +37,33 @@ void expand_plain(T type, const std::byte* in, std::uint64_t count, float* out) 
     for (; i < count; ++i) hn::StoreU(load_f32(one, type, in + i * T::size), one, out + i);
 }
 
-// The packed formats: FORMATS 2.3 of GGUF. Simple loops; rows are expanded once per panel of a product.
+// The packed formats (FORMATS of GGUF); count is that of the packs of 32 elements.
 void expand_q8_0(const std::byte* in, std::uint64_t packs, float* out) {
+    const Floats d;
+    const hn::Rebind<std::int32_t, Floats> di;
+    const hn::Rebind<std::int8_t, Floats> bytes;
+    const std::uint64_t lanes = hn::Lanes(d);
     for (std::uint64_t p = 0; p < packs; ++p, in += 34, out += 32) {
-        const float scale = f16_to_f32(load16(in));
-        const auto* q = reinterpret_cast<const std::int8_t*>(in + 2);
-        for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(q[i]) * scale;
+        const auto scale = hn::Set(d, f16_to_f32(load16(in)));
+        for (std::uint64_t i = 0; i < 32; i += lanes) {
+            const auto q = hn::LoadU(bytes, reinterpret_cast<const std::int8_t*>(in + 2 + i));
+            hn::StoreU(hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, q)), scale), d, out + i);
+        }
     }
 }
 
 // value = nibble * scale + offset; low nibbles are elements 0 .. 15, high ones 16 .. 31.
-inline void expand_nibbles(const std::byte* q, float scale, float offset, float* out) {
-    const auto* bytes = reinterpret_cast<const std::uint8_t*>(q);
-    for (int i = 0; i < 16; ++i) {
-        out[i] = static_cast<float>(bytes[i] & 15) * scale + offset;
-        out[i + 16] = static_cast<float>(bytes[i] >> 4) * scale + offset;
+HWY_INLINE void expand_nibbles(const std::byte* q, float scale, float offset, float* out) {
+    const hn::CappedTag<float, 16> d;
+    const hn::Rebind<std::int32_t, decltype(d)> di;
+    const hn::Rebind<std::uint8_t, decltype(d)> bytes;
+    const auto scales = hn::Set(d, scale), offsets = hn::Set(d, offset);
+    for (std::uint64_t i = 0; i < 16; i += hn::Lanes(d)) {
+        const auto both = hn::PromoteTo(di, hn::LoadU(bytes, reinterpret_cast<const std::uint8_t*>(q + i)));
+        const auto low = hn::ConvertTo(d, hn::And(both, hn::Set(di, 15)));
+        const auto high = hn::ConvertTo(d, hn::ShiftRight<4>(both));
+        hn::StoreU(hn::MulAdd(low, scales, offsets), d, out + i);
+        hn::StoreU(hn::MulAdd(high, scales, offsets), d, out + 16 + i);
     }
 }
 
