@@ -9,9 +9,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
+#include <unistd.h>
 
 namespace kvloupe {
 
@@ -115,6 +120,21 @@ void set_up_logging() {
     logger->set_level(spdlog::level::info);
     logger->flush_on(spdlog::level::warn);
     spdlog::set_default_logger(std::move(logger));
+}
+
+double process_age_ms() {
+    // proc(5): the fields after the name in parentheses; starttime is the 22nd, in clock ticks since boot.
+    std::ifstream stat("/proc/self/stat");
+    std::string text((std::istreambuf_iterator<char>(stat)), {});
+    const std::size_t name_end = text.rfind(')');
+    if (name_end == std::string::npos) return 0;
+    std::istringstream fields(text.substr(name_end + 1));
+    std::string field;
+    for (int i = 3; i <= 22; ++i) fields >> field;
+    timespec now{};
+    if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+    const double started = std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+    return (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 - started) * 1e3;
 }
 
 SessionOptions session_options(unsigned threads) {

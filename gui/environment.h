@@ -28,6 +28,9 @@ Result<std::string> resolve_model(const std::string& model);
 // Logs (spdlog) go to stderr (warnings and errors) and, where a folder can be written, to a file; never to stdout.
 void set_up_logging();
 
+// Milliseconds since this process was started, from /proc (10 ms steps); 0 where that is absent.
+double process_age_ms();
+
 // A session's way to models and devices. Models are loaded once per path and shared; `threads`: 0 = one per core.
 SessionOptions session_options(unsigned threads = 0);
 

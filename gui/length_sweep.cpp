@@ -166,6 +166,7 @@ void LengthSweep::start() {
     SweepOptions options;
     options.model = scenario.lanes[lane.value].model.empty() ? scenario.model : scenario.lanes[lane.value].model;
     options.lengths = sweepLengths(m_least, m_most, 11);
+    options.threads = static_cast<int>(m_controller->threads());
     const LaneInfo& info = m_controller->cursor()->laneRecord()->info();
     const QString subject =
         QString::fromStdString(info.model_name) + QStringLiteral(", ") + QString::fromStdString(info.device);
@@ -195,8 +196,8 @@ void LengthSweep::setRange(int least, int most) {
 
 void LengthSweep::measureBandwidth() {
     if (!m_stages) return;
-    startThread([this](std::stop_token) {
-        auto backend = make_backend({});
+    startThread([this, threads = m_controller ? m_controller->threads() : 0](std::stop_token) {
+        auto backend = make_backend(BackendOptions{"auto", threads});
         const double rate = backend ? (*backend)->measured_read_bandwidth() : 0;
         QMetaObject::invokeMethod(this, [this, rate] { m_stages->setMeasuredBandwidth(rate); });
     });

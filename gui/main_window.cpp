@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
 
+#include "gui/environment.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
@@ -12,7 +13,6 @@
 #include <QAction>
 #include <QApplication>
 #include <QCloseEvent>
-#include <QDateTime>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileInfo>
@@ -29,7 +29,7 @@
 
 namespace kvloupe {
 
-MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent), m_startedAt(QDateTime::currentMSecsSinceEpoch()) {
+MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     setWindowIcon(glyphIcon(QStringLiteral("app"), nullptr));
     setAcceptDrops(true);
     setUnifiedTitleAndToolBarOnMac(true);
@@ -145,6 +145,7 @@ void MainWindow::buildStatusBar() {
 void MainWindow::restore() {
     QSettings settings;
     m_recent = settings.value(QStringLiteral("recent")).toStringList();
+    m_controller.setThreads(settings.value(QStringLiteral("threads"), 0).toUInt());
     setTheme(themeFromName(settings.value(QStringLiteral("theme")).toString()));
     setFontScale(settings.value(QStringLiteral("fontScale"), 1.0).toDouble());
     restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
@@ -157,6 +158,7 @@ void MainWindow::restore() {
 void MainWindow::save() {
     QSettings settings;
     settings.setValue(QStringLiteral("recent"), m_recent);
+    settings.setValue(QStringLiteral("threads"), m_controller.threads());
     settings.setValue(QStringLiteral("theme"), nameOf(m_theme));
     settings.setValue(QStringLiteral("fontScale"), m_fontScale);
     settings.setValue(QStringLiteral("geometry"), saveGeometry());
@@ -185,7 +187,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
 bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::Paint && !m_firstPaintMs && watched->isWidgetType() &&
         static_cast<QWidget*>(watched)->window() == this)
-        m_firstPaintMs = static_cast<double>(QDateTime::currentMSecsSinceEpoch() - m_startedAt);
+        m_firstPaintMs = process_age_ms();
     return QMainWindow::eventFilter(watched, event);
 }
 

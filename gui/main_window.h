@@ -39,7 +39,7 @@ public:
     void showTab(int index);
     void setTheme(Theme theme);
     void setFontScale(double scale);
-    // Milliseconds from construction to the first paint of the window; empty before.
+    // Milliseconds from the start of the process to the first paint of the window (10 ms steps); empty before.
     std::optional<double> firstPaintMs() const { return m_firstPaintMs; }
     QString notice() const;
 
@@ -67,6 +67,7 @@ private:
     void editBreakpoints();
     void saveResults();
     void chooseSweep();
+    void chooseThreads();
     void exportView(View* view);
     void copyView(View* view);
     View* focusedView() const;
@@ -102,7 +103,6 @@ private:
     Theme m_theme = Theme::system;
     double m_fontScale = 1.0;
     std::optional<double> m_firstPaintMs;
-    qint64 m_startedAt = 0;
 };
 
 }  // namespace kvloupe

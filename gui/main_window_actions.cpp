@@ -117,6 +117,7 @@ void MainWindow::buildMenus() {
     run->addActions({m_addRequest, m_breakpoints, m_continueUncached});
     run->addSeparator();
     run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
+    run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
     auto* themes = new QActionGroup(view);

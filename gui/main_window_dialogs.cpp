@@ -103,6 +103,14 @@ void MainWindow::chooseSweep() {
     m_sweep->start();
 }
 
+void MainWindow::chooseThreads() {
+    bool chosen = false;
+    const int threads = QInputDialog::getInt(this, tr("CPU threads"),
+                                             tr("Threads of sessions opened from now on (0: one per core):"),
+                                             static_cast<int>(m_controller.threads()), 0, 1024, 1, &chosen);
+    if (chosen) m_controller.setThreads(static_cast<unsigned>(threads));
+}
+
 View* MainWindow::focusedView() const {
     for (QWidget* widget = QApplication::focusWidget(); widget; widget = widget->parentWidget())
         if (auto* view = qobject_cast<View*>(widget)) return view;

@@ -69,6 +69,12 @@ RequestDialog::RequestDialog(Purpose purpose, const Scenario& start, QWidget* pa
         form->addRow(tr("&Block size"), m_blockSize);
         form->addRow(tr("Blocks in the &pool"), m_blocks);
         form->addRow(tr("Cache &precision"), m_dtype);
+        for (const LaneOptions& lane : start.lanes) {
+            if (lane.kv_cache || m_uncachedLimit) continue;
+            m_uncachedLimit = spin(0, 1000000, static_cast<int>(lane.uncached_limit), tr("never"));
+            m_uncachedLimit->setSuffix(tr(" tokens"));
+            form->addRow(tr("&Without a cache, stop at"), m_uncachedLimit);
+        }
         auto* lanes = new QHBoxLayout;
         for (const LaneOptions& lane : start.lanes) {
             auto* box = new QCheckBox(QString::fromStdString(lane.name));
@@ -122,6 +128,7 @@ Scenario RequestDialog::scenario() const {
     for (int i = 0; i < m_lanes.size(); ++i) {
         if (!m_lanes[i]->isChecked()) continue;
         LaneOptions lane = m_start.lanes[static_cast<std::size_t>(i)];
+        if (!lane.kv_cache) lane.uncached_limit = static_cast<std::uint32_t>(m_uncachedLimit->value());
         lane.cache.block_size = static_cast<std::uint32_t>(m_blockSize->value());
         lane.cache.blocks = m_blocks->value() == 0
                                 ? std::nullopt

@@ -42,20 +42,22 @@ bool anything_ran(const Recording& recording) {
 
 int run_command(const std::vector<std::string>& words) {
     auto arguments = Arguments::parse(words, {{"--pictures"},
-                                              {"--export", "--record"},
+                                              {"--export", "--record", "--threads"},
                                               1,
                                               1,
-                                              "kvloupe run SCENARIO [--export DIR] [--pictures]"});
+                                              "kvloupe run SCENARIO [--export DIR] [--pictures] [--threads N]"});
     if (!arguments) return fail(arguments.error().message(), exit_usage);
     if (arguments->value("--record"))
         return fail("--record is not built yet: recordings (.kvt) come with a later version. Use --export DIR.",
                     exit_usage);
+    const auto threads = arguments->number("--threads", 0, 1, 1024);
+    if (!threads) return fail(threads.error().message(), exit_usage);
     const auto folder = arguments->value("--export");
     if (arguments->has("--pictures") && !folder) return fail("--pictures needs --export DIR", exit_usage);
 
     auto scenario = load_scenario(arguments->words()[0]);
     if (!scenario) return fail(scenario.error().message());
-    SessionOptions options = session_options();
+    SessionOptions options = session_options(*threads);
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     auto session = Session::create(*scenario, std::move(options));
     if (!session) return fail(session.error().message());

@@ -2,6 +2,7 @@
 #include "gui/session_controller.h"
 
 #include "gui/environment.h"
+#include "gui/pictures.h"
 
 #include "engine/record/lane_state.h"
 
@@ -35,10 +36,8 @@ RequestOptions request(const QString& prompt, const char* fallback, std::uint32_
 
 }  // namespace
 
-SessionController::SessionController(QObject* parent) : QObject(parent), m_options(session_options()) {
-    std::vector<AttentionWatch> watch;
-    for (std::uint32_t layer = 0; layer < 4; ++layer) watch.push_back({layer, {}});
-    m_options.default_attention = watch;
+SessionController::SessionController(QObject* parent) : QObject(parent) {
+    setThreads(0);
     connect(&m_clock, &FrameClock::advanced, &m_cursor, &Cursor::advanced);
     connect(&m_clock, &FrameClock::phaseChanged, this, &SessionController::phaseChanged);
 }
@@ -161,11 +160,17 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
 }
 
 void SessionController::showRecording() {
-    m_generation = m_session->generation();
+    m_moreUncached = 0;
     const auto recording = m_session->recording();
     m_cursor.setRecording(recording);
     m_clock.watch(recording);
     Q_EMIT phaseChanged();
+}
+
+void SessionController::setThreads(unsigned threads) {
+    m_threads = threads;
+    m_options = session_options(threads);
+    m_options.default_attention = watch_everything();
 }
 
 void SessionController::cancelLoading() {
@@ -187,10 +192,15 @@ void SessionController::close() {
 
 QString SessionController::laneAtLimit() const {
     if (!m_session || phase() == Phase::running) return {};
-    for (const auto& lane : m_session->recording()->lanes()) {
+    const auto recording = m_session->recording();
+    for (std::size_t i = 0; i < recording->lanes().size(); ++i) {
+        const auto& lane = recording->lanes()[i];
         const std::size_t steps = lane->step_count();
+        const std::uint32_t limit = m_session->scenario().lanes[i].uncached_limit;
         // The limit counts the token that was sampled last and not yet pushed through the model.
-        if (lane->info().kv_cache || steps == 0 || lane->step(steps - 1).context_tokens + 1 < uncachedLimit) continue;
+        if (lane->info().kv_cache || limit == 0 || steps == 0 ||
+            lane->step(steps - 1).context_tokens + 1 < limit + m_moreUncached)
+            continue;
         const LaneState state = lane->state_after(steps - 1);
         for (const SequenceState& sequence : state.sequences())
             if (sequence.status == SequenceStatus::running) return QString::fromStdString(lane->info().name);
@@ -230,6 +240,7 @@ void SessionController::reset() {
 void SessionController::continueUncached() {
     if (!m_session) return;
     m_session->continue_uncached(uncachedLimit);
+    m_moreUncached += uncachedLimit;
     m_clock.wake();
 }
 

@@ -42,6 +42,9 @@ public:
     void openScenario(const Scenario& scenario, bool firstStep = true);
     void close();
     void cancelLoading();
+    // CPU threads of sessions opened from now on; 0: one per core.
+    void setThreads(unsigned threads);
+    unsigned threads() const { return m_threads; }
 
     static Scenario bundledScenario(const QString& prompt = {});
     static Scenario modelScenario(const QString& path, const QString& prompt = {});
@@ -74,9 +77,10 @@ private:
     std::unique_ptr<Session> m_session;
     std::jthread m_loader;
     quint64 m_job = 0;
-    quint64 m_generation = 0;
+    std::uint32_t m_moreUncached = 0;  // tokens granted to uncached lanes beyond their limit
     bool m_loading = false;
     bool m_firstStep = false;
+    unsigned m_threads = 0;
 };
 
 }  // namespace kvloupe
