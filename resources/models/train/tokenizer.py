@@ -119,6 +119,7 @@ def config():
         "add_eos_token": False,
         "add_prefix_space": True,
         "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
         "model_max_length": 512,
     }
 
