@@ -89,12 +89,18 @@ private Q_SLOTS:
     void tinyModelsEqualTransformers_data() {
         QTest::addColumn<QString>("name");
         const QDir folder(QString::fromStdString(fixtures));
-        for (const QString& name : folder.entryList({"tiny-*"}, QDir::Dirs)) QTest::newRow(qPrintable(name)) << name;
+        for (const QString& name : folder.entryList({"tiny-*"}, QDir::Dirs)) {
+            QTest::newRow(qPrintable(name)) << name;
+            for (const QString& file : QDir(folder.filePath(name)).entryList({"*.gguf"}, QDir::Files))
+                QTest::newRow(qPrintable(file)) << name + '/' + file;
+        }
     }
     void tinyModelsEqualTransformers() {
         QFETCH(QString, name);
-        const std::string folder = fixtures + name.toStdString();
-        const QJsonObject expected = read_json(folder + "/expected.json");
+        const std::string model = fixtures + name.toStdString();
+        // A folder, or a GGUF file name/name.TYPE.gguf, whose weights transformers used unpacked.
+        const QString type = name.endsWith(".gguf") ? name.section('.', -2, -2) + '.' : QString();
+        const QJsonObject expected = read_json((QString::fromStdString(fixtures) + name.section('/', 0, 0) + "/expected." + type + "json").toStdString());
         const std::vector<TokenId> tokens = tokens_of(expected["tokens"]);
         // The first token is the prompt, the others are forced: output index i answers position i.
         const QByteArray forced = json_list({tokens.begin() + 1, tokens.end()}).chopped(1) + ",0]";
@@ -102,7 +108,7 @@ private Q_SLOTS:
                                   {"name": "one block", "cache": {"dtype": "f32", "block_size": 256}}, {"kv_cache": false}],
                         "requests": [{"id": "a", "prompt_tokens": )" + json_list({tokens[0]}) + R"(, "output_tokens": )" + forced +
                       R"(}, {"id": "g", "prompt_tokens": )" + json_list(tokens) + R"(, "max_new_tokens": )" +
-                      QByteArray::number(expected["greedy"].toArray().size()) + "}]", folder);
+                      QByteArray::number(expected["greedy"].toArray().size()) + "}]", model);
         VERIFY_RUN(run);
         const QJsonArray positions = expected["positions"].toArray();
         QVERIFY(positions.size() > 0);
