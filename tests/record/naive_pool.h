@@ -41,18 +41,22 @@ public:
 
     std::uint32_t owners(std::uint32_t block) const {
         std::uint32_t count = 0;
-        for (const auto& [id, sequence] : m_sequences)
-            count += static_cast<std::uint32_t>(std::count(sequence.table.begin(), sequence.table.end(), block));
+        for (const std::uint32_t id : m_living) {
+            const auto& table = m_sequences.at(id).table;
+            count += static_cast<std::uint32_t>(std::count(table.begin(), table.end(), block));
+        }
         return count;
     }
 
     std::uint32_t filled(std::uint32_t block) const {
         if (m_hashed.count(block)) return m_block_size;
         std::uint32_t most = 0;
-        for (const auto& [id, sequence] : m_sequences)
+        for (const std::uint32_t id : m_living) {
+            const Sequence& sequence = m_sequences.at(id);
             for (std::uint32_t logical = 0; logical < sequence.table.size(); ++logical)
                 if (sequence.table[logical] == block && sequence.computed > logical * m_block_size)
                     most = std::max(most, std::min(m_block_size, sequence.computed - logical * m_block_size));
+        }
         return most;
     }
 
@@ -136,10 +140,12 @@ private:
 
     void arrive() {
         const auto id = static_cast<std::uint32_t>(m_sequences.size());
+        m_living.insert(id);
         m_sequences[id].prompt = 1 + roll(3 * m_block_size);
         tell(EventKind::arrive, id).tokens = m_sequences[id].prompt;
         if (roll(8) == 0) {
             m_sequences[id].status = SequenceStatus::rejected;
+            m_living.erase(id);
             tell(EventKind::reject, id).cause = Cause::exceeds_pool;
         }
     }
@@ -156,9 +162,11 @@ private:
             if (std::count(sequence.table.begin(), sequence.table.end(), block)) break;
             // Sharers hold a block at the same place, as a common prefix does.
             bool elsewhere = false;
-            for (const auto& [other, one] : m_sequences)
-                for (std::size_t l = 0; l < one.table.size(); ++l)
-                    elsewhere = elsewhere || (one.table[l] == block && l != sequence.table.size());
+            for (const std::uint32_t other : m_living) {
+                const auto& table = m_sequences.at(other).table;
+                for (std::size_t l = 0; l < table.size(); ++l)
+                    elsewhere = elsewhere || (table[l] == block && l != sequence.table.size());
+            }
             if (elsewhere) break;
             m_free.remove(block);
             Event& event = tell(EventKind::prefix_hit, id, block);
@@ -175,12 +183,14 @@ private:
         if (from.computed == 0) return;
         const std::uint32_t position = 1 + roll(from.computed);
         Sequence& child = m_sequences[id];
+        m_living.insert(id);
         child.status = SequenceStatus::running;
         child.computed = position;
         const std::uint32_t shared = (position + m_block_size - 1) / m_block_size;
         child.table.assign(from.table.begin(), from.table.begin() + shared);
         if (std::all_of(child.table.begin(), child.table.end(), [](std::uint32_t block) { return block == 0; })) {
             m_sequences.erase(id);
+            m_living.erase(id);
             return;
         }
         Event& event = tell(EventKind::fork, id);
@@ -203,11 +213,8 @@ private:
 
     void act() {
         std::vector<std::uint32_t> running, waiting;
-        for (const auto& [id, sequence] : m_sequences) {
-            if (sequence.status == SequenceStatus::running) running.push_back(id);
-            if (sequence.status == SequenceStatus::arrived || sequence.status == SequenceStatus::preempted)
-                waiting.push_back(id);
-        }
+        for (const std::uint32_t id : m_living)
+            (m_sequences.at(id).status == SequenceStatus::running ? running : waiting).push_back(id);
         const unsigned what = roll(20);
         if (what < 2 && m_sequences.size() < m_most) return arrive();
         if (what < 5 && !waiting.empty()) return admit(waiting[roll(static_cast<unsigned>(waiting.size()))]);
@@ -238,6 +245,7 @@ private:
                                      : how == 1 ? SequenceStatus::failed
                                                 : SequenceStatus::finished;
             release(id, Cause::sequence_finished);
+            m_living.erase(id);
         }
     }
 
@@ -245,6 +253,7 @@ private:
     std::size_t m_most;
     std::mt19937 m_random;
     std::map<std::uint32_t, Sequence> m_sequences;
+    std::set<std::uint32_t> m_living;  // arrived and neither rejected nor ended
     std::list<std::uint32_t> m_free;
     std::set<std::uint32_t> m_hashed;
     std::vector<Event> m_events;

@@ -360,7 +360,9 @@ void TestResults::eventsCsvQuotesByRfc4180() {
 }
 
 void TestResults::everyCsvRowHasEveryColumn() {
-    const auto recording = demo_recording();
+    DemoOptions options;
+    options.attention = false;
+    const auto recording = demo_recording(options);
     for (const std::string& csv : {steps_csv(*recording), events_csv(*recording)}) {
         const auto rows = parse_csv(csv);
         QVERIFY(rows.size() > 800);
@@ -385,7 +387,10 @@ void TestResults::blocksJsonFollowsTheContract() {
     COMPARE_JSON(steps[2]["tables"], Json::object());
     COMPARE_JSON(steps[2]["running"], Json::array());
     COMPARE_JSON(blocks["lanes"][1]["steps"][0]["free_order"], Json::array());
-    const Json demo = Json::parse(blocks_json(*demo_recording()));
+    DemoOptions options;
+    options.attention = false;
+    options.steps = 40;
+    const Json demo = Json::parse(blocks_json(*demo_recording(options)));
     COMPARE_JSON(demo["lanes"][1]["steps"][30]["waiting"], Json::array({"c"}));
     COMPARE_JSON(demo["lanes"][1]["steps"][30]["running"], Json::array({"a", "b"}));
 }

@@ -23,6 +23,15 @@ QString dumped(const Json& json) { return QString::fromStdString(json.dump()); }
 
 constexpr std::uint64_t no_limit = 1ull << 40;
 
+const std::shared_ptr<const Recording>& whole() {
+    static const auto recording = [] {
+        DemoOptions options;
+        options.attention = false;
+        return demo_recording(options);
+    }();
+    return recording;
+}
+
 // "" if every X slice lies within the slice it begins in, per thread.
 QString nesting_error(const Json& trace) {
     std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
@@ -89,7 +98,7 @@ private Q_SLOTS:
 };
 
 void TestTrace::parsesNestsAndPairs() {
-    const Json trace = Json::parse(trace_json(*demo_recording(), no_limit));
+    const Json trace = Json::parse(trace_json(*whole(), no_limit));
     COMPARE_JSON(trace["displayTimeUnit"], Json("ms"));
     for (const Json& event : trace["traceEvents"]) {
         QVERIFY(event.contains("ph") && event.contains("pid") && event.contains("name"));
@@ -175,7 +184,7 @@ void TestTrace::limitIsKeptAndWhatIsMissingIsSaid_data() {
 void TestTrace::limitIsKeptAndWhatIsMissingIsSaid() {
     QFETCH(quint64, limit);
     QFETCH(QString, missing);
-    static const auto recording = demo_recording();
+    const auto& recording = whole();
     const std::string text = trace_json(*recording, limit);
     QVERIFY2(text.size() <= limit, qPrintable(QString::number(text.size())));
     const Json trace = Json::parse(text);
@@ -190,7 +199,7 @@ void TestTrace::limitIsKeptAndWhatIsMissingIsSaid() {
 }
 
 void TestTrace::fullTraceSaysNothingIsMissing() {
-    const Json trace = Json::parse(trace_json(*demo_recording(), no_limit));
+    const Json trace = Json::parse(trace_json(*whole(), no_limit));
     QVERIFY(!trace["otherData"].contains("left_out"));
     QCOMPARE(count_names(trace, "X")["step 0"], 4);
     QCOMPARE(count_names(trace, "i")["reject"], 4);
