@@ -27,7 +27,7 @@ double quantile(std::vector<double> values, double share) {
 RequestsView::RequestsView(Cursor* cursor, QWidget* parent)
     : ListView(QStringLiteral("requests"), tr("Requests"), cursor, parent) {}
 
-RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step) const {
+RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const {
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
     const SequenceState& state = cursor()->state()->sequences()[sequence.value];
@@ -35,7 +35,6 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step)
     entry.sequence = sequence;
     entry.request = lane.sequences()[sequence.value].request;
     entry.name = sequenceName(recording, lane, sequence);
-    const RequestTimes times = request_times(recording, lane, sequence, step);
     entry.prompt = state.prompt_tokens;
     entry.computed = state.computed_tokens;
     entry.tokens = state.prompt_tokens + times.output_tokens;
@@ -86,11 +85,13 @@ void RequestsView::refresh() {
     const int step = cursor()->stepOf(cursor()->lane());
     std::vector<Entry> found;
     std::vector<bool> arrived(recording.requests().size(), false);
-    if (state && step >= 0)
-        for (std::size_t s = 0; s < std::min(state->sequences().size(), lane->sequences().size()); ++s) {
-            found.push_back(entryOf(SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::size_t>(step)));
+    if (state && step >= 0) {
+        const std::vector<RequestTimes> times = all_request_times(recording, *lane, static_cast<std::size_t>(step));
+        for (std::size_t s = 0; s < std::min(state->sequences().size(), times.size()); ++s) {
+            found.push_back(entryOf(SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::size_t>(step), times[s]));
             if (found.back().request.value < arrived.size()) arrived[found.back().request.value] = true;
         }
+    }
     for (std::size_t r = 0; r < arrived.size(); ++r) {
         if (arrived[r]) continue;
         const RequestInfo& info = recording.requests()[r];

@@ -8,6 +8,7 @@
 namespace kvloupe {
 
 class Canvas;
+struct RequestTimes;
 
 class RequestsView : public ListView {
     Q_OBJECT
@@ -37,7 +38,7 @@ private:
         std::optional<double> queue_ms, ttft_ms, itl_ms, itl95_ms;
         QString reason;
     };
-    Entry entryOf(SequenceId sequence, std::size_t step) const;
+    Entry entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const;
     void paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const;
 
     std::vector<Entry> m_entries;
