@@ -66,8 +66,12 @@ void MainWindow::buildActions() {
     connect(fit, &QAction::triggered, this, [this] {
         if (View* view = focusedView()) {
             view->fit();
+            view->zoomChanged();
         } else {
-            for (View* each : m_pages[m_tabs->currentIndex()]->views()) each->fit();
+            for (View* each : m_pages[m_tabs->currentIndex()]->views()) {
+                each->fit();
+                each->zoomChanged();
+            }
         }
     });
 
@@ -110,6 +114,12 @@ void MainWindow::buildMenus() {
     file->addAction(tr("&Quit"), QKeySequence::Quit, this, &QWidget::close);
 
     QMenu* edit = menuBar()->addMenu(tr("&Edit"));
+    QAction* undo = m_controller.cursor()->zoomStack()->createUndoAction(this, tr("Undo"));
+    undo->setShortcut(QKeySequence::Undo);
+    QAction* redo = m_controller.cursor()->zoomStack()->createRedoAction(this, tr("Redo"));
+    redo->setShortcut(QKeySequence::Redo);
+    edit->addActions({undo, redo});
+    edit->addSeparator();
     edit->addAction(tr("&Copy this view"), QKeySequence::Copy, this, [this] { copyView(focusedView()); });
     QMenu* run = menuBar()->addMenu(tr("&Run"));
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});

@@ -12,6 +12,7 @@ Cursor::Cursor(QObject* parent) : QObject(parent) {}
 void Cursor::setRecording(std::shared_ptr<const Recording> recording) {
     m_recording = std::move(recording);
     m_states.clear();
+    m_zoomStack.clear();
     m_step = -1;
     m_stepCount = 0;
     m_following = true;

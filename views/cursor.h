@@ -3,7 +3,7 @@
 // Cursor: the step and, within it, the selection that all views show. One cursor, one lock (design/NOTES rule 5).
 #pragma once
 
-#include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
+#include <QUndoStack>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
 
 #include "engine/record/lane_state.h"
 #include "engine/record/recording.h"
@@ -74,6 +74,9 @@ public:
     void lock(const Pick& pick);   // also moves lane, sequence, layer and head in focus where the pick has them
     void clear();                  // Esc
 
+    // Zooms and filters of all views, one stack; emptied with another recording.
+    QUndoStack* zoomStack() { return &m_zoomStack; }
+
     // Font scale for a projector, 1.0 = the system's.
     double fontScale() const { return m_fontScale; }
     void setFontScale(double scale);
@@ -102,6 +105,7 @@ private:
     std::uint32_t m_head = 0;
     Pick m_hover, m_locked;
     double m_fontScale = 1.0;
+    QUndoStack m_zoomStack;
     mutable std::vector<CachedState> m_states;
 };
 

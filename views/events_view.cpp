@@ -50,7 +50,12 @@ EventsView::EventsView(Cursor* cursor, QWidget* parent)
 
 void EventsView::setFilterText(const QString& text) { m_line->setText(text); }
 
+QVariant EventsView::zoomState() const { return m_line->text().isEmpty() ? QVariant() : QVariant(m_line->text()); }
+
+void EventsView::setZoomState(const QVariant& state) { m_line->setText(state.toString()); }
+
 void EventsView::applyFilter(const QString& text) {
+    zoomChanged();
     m_model->setFilter(EventFilter::parse(text));
     m_table->scrollToBottom();
     updateChips();

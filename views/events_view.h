@@ -26,6 +26,7 @@ public:
     void paintContent(QPainter& painter, const QRectF& area) override;
     EventsModel& model() { return *m_model; }
     void setFilterText(const QString& text);
+    QVariant zoomState() const override;
 
 protected:
     void refresh() override;
@@ -34,6 +35,7 @@ protected:
 
 private:
     void applyFilter(const QString& text);
+    void setZoomState(const QVariant& state) override;
     void updateChips();
     void explain();
     Pick pickOf(int row) const;

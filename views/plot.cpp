@@ -234,6 +234,28 @@ void Plot::fit() {
 
 bool Plot::isFitted() const { return d->fitted; }
 
+QVariant Plot::zoomState() const {
+    if (d->fitted || d->panels.empty()) return {};
+    QVariantList ranges{QPointF(d->x()->range().lower, d->x()->range().upper)};
+    for (std::size_t i = 0; i < d->panels.size(); ++i)
+        ranges << QPointF(d->y(i)->range().lower, d->y(i)->range().upper);
+    return ranges;
+}
+
+void Plot::setZoomState(const QVariant& state) {
+    const QVariantList ranges = state.toList();
+    d->fitted = ranges.size() != static_cast<qsizetype>(d->panels.size()) + 1;
+    if (!d->fitted) {
+        d->x()->setRange(ranges[0].toPointF().x(), ranges[0].toPointF().y());
+        for (std::size_t i = 0; i < d->panels.size(); ++i) {
+            const QPointF range = ranges[static_cast<qsizetype>(i) + 1].toPointF();
+            d->y(i)->setRange(range.x(), range.y());
+        }
+    }
+    d->dirty = true;
+    update_();
+}
+
 std::pair<double, double> Plot::xRange() const {
     if (d->panels.empty()) return {0, 0};
     return {d->x()->range().lower, d->x()->range().upper};
@@ -248,6 +270,7 @@ void Plot::zoom(double factor) {
     d->x()->scaleRange(factor, centre);
     d->dirty = true;
     update_();
+    Q_EMIT zoomedByUser();
 }
 
 }  // namespace kvloupe

@@ -9,6 +9,7 @@
 
 #include "views/plot_types.h"
 
+#include <QVariant>
 #include <QWidget>
 
 #include <functional>
@@ -65,6 +66,9 @@ public:
     // Whole range in sight; follows appended data until the user zooms or pans.
     void fit();
     bool isFitted() const;
+    // The ranges of all axes as the user chose them; invalid while everything is fitted.
+    QVariant zoomState() const;
+    void setZoomState(const QVariant& state);
     void zoom(double factor);   // about the cursor, else the middle
     std::pair<double, double> xRange() const;
 
@@ -77,6 +81,7 @@ Q_SIGNALS:
     // x: position on the horizontal axis, NaN when the pointer left; curve: nearest within 8 px, else -1.
     void hovered(double x, int curve);
     void clicked(double x, int curve);
+    void zoomedByUser();  // wheel, drag or keys; also back to the whole
 
 protected:
     void keyPressEvent(QKeyEvent* event) override;

@@ -39,6 +39,7 @@ void Plot::resizeEvent(QResizeEvent* event) {
 void Plot::keyPressEvent(QKeyEvent* event) {
     if (event->key() == Qt::Key_F && event->modifiers() == Qt::NoModifier) {
         fit();
+        Q_EMIT zoomedByUser();
     } else if (event->key() == Qt::Key_Plus || event->key() == Qt::Key_Equal) {
         zoom(0.8);
     } else if (event->key() == Qt::Key_Minus) {
@@ -49,6 +50,7 @@ void Plot::keyPressEvent(QKeyEvent* event) {
         d->x()->moveRange(d->x()->range().size() * (event->key() == Qt::Key_Left ? -0.1 : 0.1));
         d->dirty = true;
         update_();
+        Q_EMIT zoomedByUser();
     } else {
         QWidget::keyPressEvent(event);
     }
@@ -61,6 +63,8 @@ bool Plot::eventFilter(QObject* object, QEvent* event) {
         const bool vertical = static_cast<QWheelEvent*>(event)->modifiers() & Qt::ControlModifier;
         for (const PlotPanelState& panel : d->panels) panel.rect->setRangeZoom(vertical ? Qt::Vertical : Qt::Horizontal);
         d->fitted = false;
+        // The plot takes the event after this filter.
+        QTimer::singleShot(0, this, &Plot::zoomedByUser);
         break;
     }
     case QEvent::MouseButtonPress: {
@@ -93,6 +97,8 @@ bool Plot::eventFilter(QObject* object, QEvent* event) {
         auto* mouse = static_cast<QMouseEvent*>(event);
         if (!d->moved && mouse->button() == Qt::LeftButton)
             Q_EMIT clicked(d->xAt(mouse->pos()), d->curveAt(mouse->pos()));
+        else if (d->moved)
+            Q_EMIT zoomedByUser();
         break;
     }
     case QEvent::Leave:

@@ -30,6 +30,7 @@ PlotPane::PlotPane(QString id, QString title, Cursor* cursor, QWidget* parent)
     m_body->setFocusProxy(m_plot);
     setEmbedded(m_body);
     m_plot->setTip([this](double x) { return tipAtStep(stepAt(x)); });
+    connect(m_plot, &Plot::zoomedByUser, this, &PlotPane::zoomChanged);
     connect(m_plot, &Plot::hovered, this, [this](double, int curve) {
         Pick pick;
         if (curve >= 0 && laneOfCurve(curve).valid()) pick.lane = laneOfCurve(curve);

@@ -22,6 +22,7 @@ public:
 
     void paintContent(QPainter& painter, const QRectF& area) override;
     void fit() override;
+    QVariant zoomState() const override { return m_plot->zoomState(); }
 
     Plot* plot() const { return m_plot; }
 
@@ -41,6 +42,7 @@ protected:
     // Sentence instead of the picture, "" when there is something to show.
     virtual QString emptySentence_() const;
 
+    void setZoomState(const QVariant& state) override { m_plot->setZoomState(state); }
     void refresh() override;
     void refreshSelection() override;
     // Something that the curves depend on was switched: builds anew.

@@ -58,6 +58,7 @@ SweepView::SweepView(Cursor* cursor, QWidget* parent)
     column->addWidget(m_plot, 1);
     m_body->setFocusProxy(m_plot);
     setEmbedded(m_body);
+    connect(m_plot, &Plot::zoomedByUser, this, &SweepView::zoomChanged);
     m_plot->setTip([this](double x) { return tipAtIndex(static_cast<int>(std::lround(x))); });
     connect(m_scaleBox, &QComboBox::activated, this, [this] { refresh(); });
     connect(m_start, &QPushButton::clicked, this, &SweepView::startRequested);

@@ -35,6 +35,7 @@ public:
     QString csv() const override;
     void paintContent(QPainter& painter, const QRectF& area) override;
     void fit() override { m_plot->fit(); }
+    QVariant zoomState() const override { return m_plot->zoomState(); }
     Plot* plot() const { return m_plot; }
 
 Q_SIGNALS:
@@ -42,6 +43,7 @@ Q_SIGNALS:
     void cancelRequested();
 
 protected:
+    void setZoomState(const QVariant& state) override { m_plot->setZoomState(state); }
     void refresh() override;
     void refreshSelection() override {}
 

@@ -29,6 +29,18 @@ void TimelineView::fit() {
     update();
 }
 
+QVariant TimelineView::zoomState() const { return m_zoomed ? QVariant(QPointF(m_begin, m_end)) : QVariant(); }
+
+void TimelineView::setZoomState(const QVariant& state) {
+    m_zoomed = state.isValid();
+    if (m_zoomed) {
+        m_begin = state.toPointF().x();
+        m_end = state.toPointF().y();
+    }
+    refresh();
+    update();
+}
+
 std::pair<double, double> TimelineView::range() const {
     if (m_zoomed) return {m_begin, m_end};
     return {0.0, std::max(fewest_steps, static_cast<double>(cursor()->stepCount()))};
@@ -317,6 +329,7 @@ void TimelineView::wheelEvent(QWheelEvent* event) {
     m_end = m_begin + width;
     m_zoomed = width < whole;
     event->accept();
+    zoomChanged();
     refresh();
     update();
 }

@@ -20,6 +20,7 @@ public:
 
     QString csv() const override;
     void paintContent(QPainter& painter, const QRectF& area) override;
+    QVariant zoomState() const override;
     void fit() override;
 
     // Steps in sight: [first, second).
@@ -54,6 +55,8 @@ private:
     TimelineData m_data;
     std::vector<std::uint32_t> m_rows;  // of each sequence
     std::uint32_t m_rowCount = 0;
+    void setZoomState(const QVariant& state) override;
+
     bool m_zoomed = false;
     double m_begin = 0, m_end = 1;      // where zoomed
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/view.h"
 
+#include "views/zoom_command.h"
+
 #include <QBuffer>
 #include <QEvent>
 #include <QFileInfo>
@@ -14,6 +16,7 @@
 #include <QSaveFile>
 #include <QSvgGenerator>
 #include <QToolTip>
+#include <QUndoStack>
 
 namespace kvloupe {
 
@@ -106,6 +109,18 @@ void View::catchUp() {
     update();
 }
 
+void View::restoreZoom(const QVariant& state) {
+    m_zoom = state;
+    setZoomState(state);
+}
+
+void View::zoomChanged() {
+    const QVariant now = zoomState();
+    if (now == m_zoom) return;
+    m_cursor->zoomStack()->push(new ZoomCommand(this, m_zoom, now));
+    m_zoom = now;
+}
+
 void View::markDirty() { m_dirty = true; }
 
 void View::refreshIfVisible() {
@@ -168,12 +183,14 @@ void View::leaveEvent(QEvent* event) {
 }
 
 void View::keyPressEvent(QKeyEvent* event) {
-    if (event->key() == Qt::Key_Escape)
+    if (event->key() == Qt::Key_Escape) {
         m_cursor->clear();
-    else if (event->key() == Qt::Key_F && event->modifiers() == Qt::NoModifier)
+    } else if (event->key() == Qt::Key_F && event->modifiers() == Qt::NoModifier) {
         fit();
-    else
+        zoomChanged();
+    } else {
         QWidget::keyPressEvent(event);
+    }
 }
 
 void View::paintEvent(QPaintEvent*) {

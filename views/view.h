@@ -8,6 +8,7 @@
 
 #include <QFont>
 #include <QString>
+#include <QVariant>
 #include <QWidget>
 
 #include <memory>
@@ -35,6 +36,12 @@ public:
     virtual void paintContent(QPainter& painter, const QRectF& area) = 0;
     // F: whole range in sight.
     virtual void fit() {}
+    // Range or filter the user chose; invalid: the whole, or none.
+    virtual QVariant zoomState() const { return {}; }
+    // Undo and redo: shows that range or filter again.
+    void restoreZoom(const QVariant& state);
+    // The user zoomed or filtered: goes onto the stack that all views share (Cursor::zoomStack()).
+    void zoomChanged();
     // Rebuilds now if something changed while the view was hidden; exports and tests call it.
     void catchUp();
 
@@ -65,6 +72,7 @@ protected:
     void setEmpty(const QString& sentence, const QString& button = {}, const QString& action = {});
     bool isEmptyShown() const { return !m_emptySentence.isEmpty(); }
     const QString& emptySentence() const { return m_emptySentence; }
+    virtual void setZoomState(const QVariant&) {}
     // A table or plot that fills the view on screen; paintContent() still draws the exports.
     void setEmbedded(QWidget* widget);
 
@@ -100,6 +108,7 @@ private:
     QString m_emptySentence, m_emptyButton, m_emptyActionName;
     QWidget* m_embedded = nullptr;
     QPushButton* m_button = nullptr;
+    QVariant m_zoom;  // as last known
     bool m_dirty = true;
     bool m_keyboardDriven = false;
 };
