@@ -3,7 +3,8 @@
 
 #include "views/csv_line.h"
 #include "views/format.h"
-#include "views/gpu_memory.h"
+
+#include "engine/record/gpu_table.h"
 
 #include <QComboBox>
 
@@ -13,6 +14,11 @@
 namespace kvloupe {
 
 namespace {
+
+QString gpuName(const GpuEntry& gpu) {
+    const auto text = [](std::string_view part) { return QString::fromUtf8(part.data(), static_cast<qsizetype>(part.size())); };
+    return text(gpu.name) + QLatin1Char(' ') + text(gpu.memory);
+}
 
 QString signedBytes(std::int64_t bytes) {
     const auto size = static_cast<quint64>(bytes < 0 ? -bytes : bytes);
@@ -27,7 +33,7 @@ KvBytesView::KvBytesView(Cursor* cursor, QWidget* parent)
     m_scaleBox = addChoice(tr("Scale of the bytes"), {tr("Linear"), tr("Logarithmic")});
     m_axisBox = addChoice(tr("Horizontal axis"), {tr("By step"), tr("By tokens")});
     QStringList gpus{tr("No GPU")};
-    for (const GpuMemory& gpu : gpuMemories) gpus.append(QString::fromLatin1(gpu.name));
+    for (const GpuEntry& gpu : gpu_table()) gpus.append(gpuName(gpu));
     m_gpuBox = addChoice(tr("Memory of a GPU, by data sheet"), gpus);
     connect(m_scaleBox, &QComboBox::activated, this, [this] { rebuild(); });
     connect(m_axisBox, &QComboBox::activated, this, [this] { rebuild(); });
@@ -68,7 +74,7 @@ double KvBytesView::capacity(std::size_t lane) const {
     const int gpu = m_gpuBox->currentIndex() - 1;
     const LaneInfo& info = cursor()->recording()->lanes()[lane]->info();
     if (gpu < 0 || !info.kv_cache || info.bytes_per_token == 0) return 0;
-    return std::floor(static_cast<double>(gpuMemories[static_cast<std::size_t>(gpu)].bytes) /
+    return std::floor(static_cast<double>(gpu_table()[static_cast<std::size_t>(gpu)].memory_bytes) /
                       static_cast<double>(info.bytes_per_token));
 }
 
@@ -127,7 +133,7 @@ void KvBytesView::appendSteps() {
     }
     const int gpu = m_gpuBox->currentIndex() - 1;
     std::optional<double> top;
-    if (gpu >= 0) top = static_cast<double>(gpuMemories[static_cast<std::size_t>(gpu)].bytes) * (logarithmic ? 4 : 1.1);
+    if (gpu >= 0) top = static_cast<double>(gpu_table()[static_cast<std::size_t>(gpu)].memory_bytes) * (logarithmic ? 4 : 1.1);
     plot()->setPanelLimits(0, std::nullopt, top);
 }
 
@@ -173,9 +179,9 @@ void KvBytesView::showCursor() {
     }
     const int gpu = m_gpuBox->currentIndex() - 1;
     if (gpu >= 0) {
-        const GpuMemory& memory = gpuMemories[static_cast<std::size_t>(gpu)];
-        marks.levels.push_back({0, static_cast<double>(memory.bytes),
-                               tr("%1, by data sheet: %2").arg(QString::fromLatin1(memory.name), formatBytes(memory.bytes)),
+        const GpuEntry& memory = gpu_table()[static_cast<std::size_t>(gpu)];
+        marks.levels.push_back({0, static_cast<double>(memory.memory_bytes),
+                               tr("%1, by data sheet: %2").arg(gpuName(memory), formatBytes(memory.memory_bytes)),
                                palette_().ink2});
         marks.notes.push_back({0, tr("○ full with keys and values alone:"), PlotNote::Sample::none, {}});
         for (const QString& lane : full) marks.notes.push_back({0, lane, PlotNote::Sample::none, {}});

@@ -28,7 +28,7 @@ public:
 
     void setLogarithmic(bool logarithmic);
     void setAgainstTokens(bool tokens);
-    // Index into gpuMemories, or -1 for none.
+    // Index into gpu_table(), or -1 for none.
     void setGpu(int gpu);
     // Tokens at which bytes per token x tokens reaches the chosen GPU's memory (predicted); 0: never, or no GPU chosen.
     double capacity(std::size_t lane) const;

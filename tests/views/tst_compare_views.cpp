@@ -4,7 +4,7 @@
 #include <QTest>
 
 #include "tests/views/compare_fixture.h"
-#include "views/gpu_memory.h"
+#include "engine/record/gpu_table.h"
 #include "views/kv_bytes_view.h"
 #include "views/logits_view.h"
 #include "views/step_time_view.h"
@@ -149,12 +149,12 @@ private Q_SLOTS:
         cursor.setRecording(demo_recording(plainOptions()));
         const auto view = shown<KvBytesView>(cursor);
         QCOMPARE(view->capacity(0), 0.0);
-        for (int gpu = 0; gpu < static_cast<int>(gpuMemories.size()); ++gpu) {
+        for (int gpu = 0; gpu < static_cast<int>(gpu_table().size()); ++gpu) {
             view->setGpu(gpu);
             for (std::size_t lane = 0; lane < 3; ++lane) {
                 const std::uint64_t perToken = cursor.recording()->lanes()[lane]->info().bytes_per_token;
                 const auto tokens = static_cast<std::uint64_t>(view->capacity(lane));
-                const std::uint64_t memory = gpuMemories[static_cast<std::size_t>(gpu)].bytes;
+                const std::uint64_t memory = gpu_table()[static_cast<std::size_t>(gpu)].memory_bytes;
                 QVERIFY(tokens * perToken <= memory && (tokens + 1) * perToken > memory);
             }
             QCOMPARE(view->capacity(3), 0.0);
