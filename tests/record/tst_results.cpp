@@ -391,8 +391,8 @@ void TestResults::blocksJsonFollowsTheContract() {
     options.attention = false;
     options.steps = 40;
     const Json demo = Json::parse(blocks_json(*demo_recording(options)));
-    COMPARE_JSON(demo["lanes"][1]["steps"][30]["waiting"], Json::array({"c"}));
-    COMPARE_JSON(demo["lanes"][1]["steps"][30]["running"], Json::array({"a", "b"}));
+    COMPARE_JSON(demo["lanes"][1]["steps"][15]["waiting"], Json::array({"c"}));
+    COMPARE_JSON(demo["lanes"][1]["steps"][15]["running"], Json::array({"a", "b"}));
 }
 
 QTEST_GUILESS_MAIN(TestResults)
