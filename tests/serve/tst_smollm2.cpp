@@ -2,8 +2,8 @@
 //
 // SmolLM2-135M-Instruct (Q4_1) with llama.cpp's own greedy tokens forced, for five prompts: the argmax is the same
 // wherever its margin exceeds the largest logit difference. The sampled logits of make_smollm2_expected.py are compared;
-// llama.cpp rounds the activations of quantised products, this engine does not (tst_session_numbers compares a packed
-// Q4_1 model with exact arithmetic).
+// llama.cpp rounds the activations of quantised products, this engine does not: against transformers in f32 on the
+// unpacked weights it agrees to 2e-3.
 #include <QJsonArray>
 #include <QRegularExpression>
 #include <QTest>
@@ -15,6 +15,7 @@ using namespace kvloupe::test;
 
 namespace {
 
+const char* const expected_file = KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_expected.json";
 const std::string model_file = KVLOUPE_FETCHED_MODELS "/SmolLM2-135M-Instruct.Q4_1.gguf";
 
 }  // namespace
@@ -22,19 +23,15 @@ const std::string model_file = KVLOUPE_FETCHED_MODELS "/SmolLM2-135M-Instruct.Q4
 class TestSmolLm2 : public QObject {
     Q_OBJECT
 
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void logitsFollowLlamaCpp() {
-        if (!QFile::exists(QString::fromStdString(model_file)))
-            QSKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there; tests/fetch-models.sh brings it");
-        const QJsonObject expected = read_json(KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_expected.json");
-        const QJsonArray prompts = expected["prompts"].toArray();
+    // llama.cpp's greedy tokens forced for all prompts in one lane; logits by (lane, request, output).
+    void force(DType cache, Logits& logits, std::vector<std::vector<TokenId>>& prompt_tokens) {
+        const QJsonArray prompts = read_json(expected_file)["prompts"].toArray();
         QCOMPARE(prompts.size(), 5);
         Scenario wanted;
         wanted.model = model_file;
         wanted.device = "cpu";
-        wanted.lanes.emplace_back();  // f16, blocks of 16
+        wanted.lanes.emplace_back();
+        wanted.lanes.front().cache.dtype_k = wanted.lanes.front().cache.dtype_v = cache;
         for (int p = 0; p < prompts.size(); ++p) {
             RequestOptions request;
             request.id = std::string(1, char('a' + p));
@@ -44,12 +41,56 @@ private Q_SLOTS:
             QCOMPARE(request.output_tokens->size(), std::size_t(64));
             wanted.requests.push_back(std::move(request));
         }
-        Logits logits;
         auto session = Session::create(wanted, options(&logits));
         VERIFY_RESULT(session);
         VERIFY_RESULT((*session)->run_to_end());
         QCOMPARE(logits.size(), std::size_t(5 * 64));
+        for (int p = 0; p < 5; ++p) prompt_tokens.push_back((*session)->recording()->requests()[std::size_t(p)].prompt);
+    }
 
+private Q_SLOTS:
+    void init() {
+        QTest::failOnWarning(QRegularExpression(".*"));
+        if (!QFile::exists(QString::fromStdString(model_file)))
+            QSKIP("SmolLM2-135M-Instruct.Q4_1.gguf is not there; tests/fetch-models.sh brings it");
+    }
+
+    // What transformers computes in f32 from the unpacked weights (make_smollm2_exact.py), and how far llama.cpp is from it.
+    void logitsEqualExactArithmetic() {
+        const QJsonObject exact = read_json(KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_exact.json");
+        const QJsonObject expected = read_json(expected_file);
+        const int every = exact["sample_every"].toInt(), coarse = every / expected["sample_every"].toInt();
+        Logits logits;
+        std::vector<std::vector<TokenId>> prompt_tokens;
+        force(DType::f32, logits, prompt_tokens);
+        if (QTest::currentTestFailed()) return;
+        double largest = 0;
+        std::vector<double> theirs;
+        for (int p = 0; p < 5; ++p) {
+            for (int i = 0; i < 64; ++i) {
+                const std::vector<float>& row = logits.at({0, std::uint32_t(p), std::uint32_t(i)});
+                const QJsonArray sample = exact["logits"].toArray()[p].toArray()[i].toArray();
+                const QJsonArray rounded = expected["prompts"].toArray()[p].toObject()["logits"].toArray()[i].toArray();
+                QCOMPARE(sample.size(), 48);
+                for (int s = 0; s < sample.size(); ++s) {
+                    largest = std::max(largest, std::fabs(double(row[std::size_t(s) * std::size_t(every)]) - sample[s].toDouble()));
+                    theirs.push_back(std::fabs(rounded[s * coarse].toDouble() - sample[s].toDouble()));
+                }
+            }
+        }
+        std::sort(theirs.begin(), theirs.end());
+        qInfo("%zu logits against exact f32 arithmetic: largest difference %.5f; llama.cpp's 99.9th percentile %.3f, "
+              "largest %.3f", theirs.size(), largest, theirs[std::size_t(double(theirs.size() - 1) * 0.999)], theirs.back());
+        QVERIFY(largest < 2e-3);
+    }
+
+    void logitsFollowLlamaCpp() {
+        const QJsonObject expected = read_json(expected_file);
+        const QJsonArray prompts = expected["prompts"].toArray();
+        Logits logits;
+        std::vector<std::vector<TokenId>> prompt_tokens;
+        force(DType::f16, logits, prompt_tokens);  // f16, as llama.cpp's cache
+        if (QTest::currentTestFailed()) return;
         const auto every = std::size_t(expected["sample_every"].toInt());
         std::vector<double> differences;
         struct Step {
@@ -60,7 +101,7 @@ private Q_SLOTS:
         for (int p = 0; p < prompts.size(); ++p) {
             const QJsonObject prompt = prompts[p].toObject();
             const QJsonArray tokens = prompt["tokens"].toArray();
-            const std::vector<TokenId>& ours = (*session)->recording()->requests()[std::size_t(p)].prompt;
+            const std::vector<TokenId>& ours = prompt_tokens[std::size_t(p)];
             QCOMPARE(ours.size(), std::size_t(tokens.size()));
             for (int i = 0; i < tokens.size(); ++i) QCOMPARE(ours[std::size_t(i)], tokens[i].toInt());
             for (int i = 0; i < 64; ++i) {
@@ -90,8 +131,8 @@ private Q_SLOTS:
               "argmax equal in %d of %zu steps, in all %d whose margin exceeds the largest difference",
               differences.size(), differences[differences.size() / 2], percentile, largest, same, steps.size(), sure);
         QVERIFY(sure > 100);
-        QEXPECT_FAIL("", "OPEN: the 99.9th percentile should stay under 0.5; measured about 1.0 against llama-cpp-python 0.3.16",
-                     Continue);
+        // Not met, and not by this engine's arithmetic: logitsEqualExactArithmetic shows llama.cpp as far from f32.
+        QEXPECT_FAIL("", "the 99.9th percentile should stay under 0.5; llama.cpp's own rounding is about 1.0", Continue);
         QVERIFY(percentile < 0.5);
     }
 };
