@@ -13,6 +13,12 @@
 
 namespace kvloupe {
 
+namespace {
+
+constexpr std::size_t ramp_steps = 1024;
+
+}  // namespace
+
 AttentionView::AttentionView(Cursor* cursor, QWidget* parent)
     : View(QStringLiteral("attention"), tr("Attention"), cursor, parent) {}
 
@@ -86,6 +92,17 @@ void AttentionView::refresh() {
 
 void AttentionView::refreshSelection() { update(); }
 
+const std::vector<QRgb>& AttentionView::colourRamp() const {
+    const Palette& colours = palette_();
+    if (m_rampOf != &colours) {
+        m_rampOf = &colours;
+        m_ramp.resize(ramp_steps + 1);
+        for (std::size_t i = 0; i <= ramp_steps; ++i)
+            m_ramp[i] = colours.attentionColour(static_cast<double>(i) / ramp_steps).rgb();
+    }
+    return m_ramp;
+}
+
 QImage AttentionView::imageOf(const std::vector<const AttentionRow*>& rows, int width, int height) const {
     const int extent = static_cast<int>(rows.size());
     if (extent == 0 || width < 1 || height < 1) return {};
@@ -93,7 +110,9 @@ QImage AttentionView::imageOf(const std::vector<const AttentionRow*>& rows, int 
     const int columns = std::min(extent, width), lines = std::min(extent, height);
     QImage image(columns, lines, QImage::Format_RGB32);
     image.fill(colours.attention[0]);
-    const LaneRecord& lane = *cursor()->laneRecord();
+    const auto& weights = cursor()->laneRecord()->attention_weights();
+    const std::vector<QRgb>& ramp = colourRamp();
+    std::vector<float> copied;
     for (int y = 0; y < lines; ++y) {
         // The newest row of those that share a line of pixels.
         const int last = static_cast<int>((static_cast<qint64>(y) + 1) * extent / lines) - 1;
@@ -101,14 +120,22 @@ QImage AttentionView::imageOf(const std::vector<const AttentionRow*>& rows, int 
         auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
         if (!row) continue;
         const int keys = static_cast<int>(row->key_count);
+        // A row lies in one piece of the log nearly always; one that crosses a border of its chunks is copied.
+        const float* values = keys > 0 ? &weights[row->weights_begin] : nullptr;
+        if (keys > 0 && &weights[row->weights_begin + row->key_count - 1] != values + keys - 1) {
+            copied.resize(row->key_count);
+            for (std::uint32_t key = 0; key < row->key_count; ++key) copied[key] = weights[row->weights_begin + key];
+            values = copied.data();
+        }
         for (int x = 0; x < columns; ++x) {
             const int begin = static_cast<int>(static_cast<qint64>(x) * extent / columns);
             const int end = std::min(keys, static_cast<int>((static_cast<qint64>(x) + 1) * extent / columns));
             float largest = 0;
             for (int key = begin; key < end; ++key)
-                largest = std::max(largest, lane.attention_weights()[row->weights_begin + static_cast<std::uint64_t>(key)]);
+                largest = std::max(largest, values[key]);
             // Square root: long rows spread one unit of mass over many keys.
-            if (begin < end) line[x] = colours.attentionColour(std::sqrt(static_cast<double>(largest))).rgb();
+            if (begin < end)
+                line[x] = ramp[static_cast<std::size_t>(std::sqrt(std::clamp(largest, 0.0f, 1.0f)) * ramp_steps)];
         }
     }
     return image;

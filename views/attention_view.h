@@ -47,6 +47,8 @@ private:
     // Query (row) and key (column) under a point of the large head.
     std::optional<std::pair<std::uint32_t, std::uint32_t>> cellAt(const QPointF& point) const;
     // Rows sampled and keys folded by their largest weight, at most `width` x `height` pixels.
+    // Colours from weight 0 to 1 in equal steps of its square root, for the current theme.
+    const std::vector<QRgb>& colourRamp() const;
     QImage imageOf(const std::vector<const AttentionRow*>& rows, int width, int height) const;
     const AttentionRow* queryRow() const;  // locked query where it has a row, else the newest
     std::uint32_t groupSize() const;       // keys per block, or 16 without blocks
@@ -66,6 +68,8 @@ private:
     std::uint32_t m_extent = 0;               // queries and keys drawn: 0 .. m_extent - 1
     std::vector<QImage> m_wall;               // layer * heads + head; null where nothing is recorded
     QImage m_head;
+    mutable const Palette* m_rampOf = nullptr;
+    mutable std::vector<QRgb> m_ramp;
     Places m_places;
 };
 
