@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace kvloupe::cpu::HWY_NAMESPACE {
@@ -23,21 +24,33 @@ struct F32 { static constexpr std::size_t size = 4; };
 struct F16 { static constexpr std::size_t size = 2; };
 struct BF16 { static constexpr std::size_t size = 2; };
 
+// Vectors load from any address, a single lane is read as its type: it is copied to an aligned place first.
+template <class D, class T>
+HWY_INLINE hn::VFromD<D> load_any(D d, const std::byte* from, const T*) {
+    if constexpr (hn::MaxLanes(D()) == 1) {
+        T value;
+        std::memcpy(&value, from, sizeof value);
+        return hn::Load(d, &value);
+    } else {
+        return hn::LoadU(d, reinterpret_cast<const T*>(from));
+    }
+}
+
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, F32, const std::byte* from) {
-    return hn::LoadU(d, reinterpret_cast<const float*>(from));
+    return load_any(d, from, static_cast<const float*>(nullptr));
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, F16, const std::byte* from) {
     const hn::Rebind<hwy::float16_t, D> half;
-    return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(from)));
+    return hn::PromoteTo(d, load_any(half, from, static_cast<const hwy::float16_t*>(nullptr)));
 }
 template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, BF16, const std::byte* from) {
     const hn::Rebind<std::uint16_t, D> bits;
     const hn::Rebind<std::uint32_t, D> wide;
     return hn::BitCast(
-        d, hn::ShiftLeft<16>(hn::PromoteTo(wide, hn::LoadU(bits, reinterpret_cast<const std::uint16_t*>(from)))));
+        d, hn::ShiftLeft<16>(hn::PromoteTo(wide, load_any(bits, from, static_cast<const std::uint16_t*>(nullptr)))));
 }
 
 // exp(x) for x <= 88 to within 2 units of the last place; below -87 it is 0, and NaN stays NaN.
