@@ -27,6 +27,7 @@ public:
     void paintContent(QPainter& painter, const QRectF& area) override;
 
 protected:
+    int refreshInterval() const override { return 100; }
     void refresh() override;
     void refreshSelection() override;
     QString tipAt(const QPointF& position) const override;

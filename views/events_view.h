@@ -29,6 +29,7 @@ public:
     QVariant zoomState() const override;
 
 protected:
+    int refreshInterval() const override { return 60; }
     void refresh() override;
     void refreshSelection() override;
     bool eventFilter(QObject* watched, QEvent* event) override;

@@ -33,6 +33,7 @@ public:
     const std::vector<Row>& rows() const { return m_rows; }
 
 protected:
+    int refreshInterval() const override { return 40; }
     void refresh() override;
     void layOut() override;
 

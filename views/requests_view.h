@@ -20,6 +20,7 @@ public:
     void paintContent(QPainter& painter, const QRectF& area) override;
 
 protected:
+    int refreshInterval() const override { return 40; }
     void refresh() override;
     QString tipAt(const QPointF& position) const override;
     Pick pickOf(int card) const override;

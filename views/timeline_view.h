@@ -28,6 +28,7 @@ public:
     double xOfStep(double step) const;  // widget coordinates
 
 protected:
+    int refreshInterval() const override { return 40; }
     void refresh() override;
     void refreshSelection() override { update(); }
     QString tipAt(const QPointF& position) const override;

@@ -28,6 +28,10 @@ constexpr double export_head_height = 26;
 
 View::View(QString id, QString title, Cursor* cursor, QWidget* parent)
     : QWidget(parent), m_id(std::move(id)), m_title(std::move(title)), m_cursor(cursor) {
+    m_later.setSingleShot(true);
+    connect(&m_later, &QTimer::timeout, this, [this] {
+        if (isVisible()) catchUp();
+    });
     setObjectName(m_id);
     setAccessibleName(m_title);
     setFocusPolicy(Qt::StrongFocus);
@@ -105,6 +109,8 @@ void View::placeChildren() {
 void View::catchUp() {
     if (!m_dirty) return;
     m_dirty = false;
+    m_later.stop();
+    m_sinceRefresh.start();
     refresh();
     update();
 }
@@ -125,7 +131,14 @@ void View::markDirty() { m_dirty = true; }
 
 void View::refreshIfVisible() {
     markDirty();
-    if (isVisible()) catchUp();
+    if (!isVisible()) return;
+    const Recording* recording = m_cursor->recording();
+    const int interval = recording && recording->phase() == Phase::running ? refreshInterval() : 0;
+    const qint64 rest = m_sinceRefresh.isValid() ? interval - m_sinceRefresh.elapsed() : 0;
+    if (rest <= 0)
+        catchUp();
+    else if (!m_later.isActive())
+        m_later.start(static_cast<int>(rest));
 }
 
 void View::selectionChanged() {

@@ -7,7 +7,9 @@
 #include "views/palette.h"
 
 #include <QFont>
+#include <QElapsedTimer>
 #include <QString>
+#include <QTimer>
 #include <QVariant>
 #include <QWidget>
 
@@ -81,6 +83,10 @@ protected:
     QFont textFont(double pixels = 12, int weight = QFont::Normal) const;
     QFont monoFont(double pixels = 11, int weight = QFont::Normal) const;
 
+    // While the recording grows, a view that costs more than it shows by being current in every frame may ask for fewer:
+    // at least this many milliseconds between two refreshes. It catches up when the run pauses.
+    virtual int refreshInterval() const { return 0; }
+
     // True where arrow keys move a selection inside the view. They do so when the focus came by the keyboard; after a
     // click the arrows ← and → stay the window's step commands (see keyboardDriven()).
     virtual bool navigates() const { return false; }
@@ -109,6 +115,8 @@ private:
     QWidget* m_embedded = nullptr;
     QPushButton* m_button = nullptr;
     QVariant m_zoom;  // as last known
+    QElapsedTimer m_sinceRefresh;
+    QTimer m_later;
     bool m_dirty = true;
     bool m_keyboardDriven = false;
 };
