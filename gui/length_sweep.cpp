@@ -76,6 +76,12 @@ std::vector<int> sweepLengths(int least, int most, int count) {
     return lengths;
 }
 
+std::vector<int> lengthsWithin(std::vector<int> lengths, int room) {
+    for (int& length : lengths) length = std::min(length, room);
+    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+    return lengths;
+}
+
 Result<SweepResult> runLengthSweep(const SweepOptions& options, std::stop_token stop,
                                    const std::function<void(double, const std::string&)>& progress) {
     if (options.lengths.empty()) return Error{"The sweep has no lengths", "Give at least one."};
@@ -84,8 +90,7 @@ Result<SweepResult> runLengthSweep(const SweepOptions& options, std::stop_token 
     if (!model) return model.error();
     SweepOptions bounded = options;
     const int room = static_cast<int>((*model)->config.context_length) - static_cast<int>(prompt_length);
-    for (int& length : bounded.lengths) length = std::min(length, room);
-    bounded.lengths.erase(std::unique(bounded.lengths.begin(), bounded.lengths.end()), bounded.lengths.end());
+    bounded.lengths = lengthsWithin(std::move(bounded.lengths), room);
     if (bounded.lengths.front() < 1)
         return Error{"The context of " + options.model + " is too short for a sweep", "Take another model."};
 

@@ -35,6 +35,9 @@ struct SweepOptions {
 // The lengths from `least` to `most`, at most `count` of them, evenly spread and without repetition.
 std::vector<int> sweepLengths(int least, int most, int count);
 
+// Lengths that leave no room in the context are cut to `room`, once.
+std::vector<int> lengthsWithin(std::vector<int> lengths, int room);
+
 // Blocking. progress: 0 … 1 and a sentence. Times are sums of measured step durations until the length was reached.
 Result<SweepResult> runLengthSweep(const SweepOptions& options, std::stop_token stop,
                                    const std::function<void(double, const std::string&)>& progress);

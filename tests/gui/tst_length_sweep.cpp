@@ -35,7 +35,7 @@ private Q_SLOTS:
     void timesGrowWithTheLengthAndTheCacheSavesWork() {
         SweepOptions options;
         options.model = "bundled:mqa";
-        options.lengths = {4, 40, 120};
+        options.lengths = {4, 20, 40};
         options.repeats = 2;
         double last = 0;
         const auto result = runLengthSweep(options, {}, [&last](double fraction, const std::string&) {
@@ -53,19 +53,14 @@ private Q_SLOTS:
     }
 
     void lengthsBeyondTheContextAreCut() {
-        SweepOptions options;
-        options.model = "bundled:mqa";
-        options.lengths = {8, 1000000};
-        options.repeats = 1;
-        const auto result = runLengthSweep(options, {}, [](double, const std::string&) {});
-        QVERIFY2(static_cast<bool>(result), result ? "" : result.error().message().c_str());
-        QVERIFY(result->lengths.back() < 1000000);
+        QCOMPARE(lengthsWithin({8, 100, 496, 1000, 2000}, 496), (std::vector<int>{8, 100, 496}));
+        QCOMPARE(lengthsWithin({8, 100}, 496), (std::vector<int>{8, 100}));
     }
 
     void aCancelledSweepSaysSo() {
         SweepOptions options;
         options.model = "bundled:gqa";
-        options.lengths = {400};
+        options.lengths = {100};
         std::stop_source source;
         const auto result =
             runLengthSweep(options, source.get_token(), [&source](double, const std::string&) { source.request_stop(); });

@@ -54,8 +54,8 @@ private Q_SLOTS:
         openBundled(window);
         const Cursor* cursor = window.controller()->cursor();
         QCOMPARE(static_cast<int>(cursor->recording()->lanes().size()), 4);
-        QTRY_COMPARE(cursor->step(), 0);
-        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->phase(), Phase::paused, 60000);
         QStringList variants;
         for (const auto& lane : cursor->recording()->lanes())
             variants << QString::fromStdString(lane->info().attention_variant);
@@ -68,13 +68,13 @@ private Q_SLOTS:
         QVERIFY(QTest::qWaitForWindowActive(&window));
         openBundled(window);
         Cursor* cursor = window.controller()->cursor();
-        QTRY_COMPARE(cursor->step(), 0);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
         for (int step = 1; step <= 3; ++step) {
-            QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+            QTRY_VERIFY_WITH_TIMEOUT(stepAction(window)->isEnabled(), 30000);
             QTest::keyClick(&window, Qt::Key_Right);
-            QTRY_COMPARE(cursor->step(), step);
+            QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), step, 30000);
         }
-        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QTRY_VERIFY_WITH_TIMEOUT(stepAction(window)->isEnabled(), 30000);
         QTest::keyClick(&window, Qt::Key_Left);
         QCOMPARE(cursor->step(), 2);
         QCOMPARE(cursor->stepCount(), 4);
@@ -94,13 +94,13 @@ private Q_SLOTS:
         QVERIFY(QTest::qWaitForWindowActive(&window));
         openBundled(window);
         Cursor* cursor = window.controller()->cursor();
-        QTRY_COMPARE(cursor->step(), 0);
-        QTRY_COMPARE(window.controller()->phase(), Phase::paused);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
+        QTRY_VERIFY_WITH_TIMEOUT(stepAction(window)->isEnabled(), 30000);
         QTest::keyClick(&window, Qt::Key_Space);
-        QTRY_VERIFY(cursor->stepCount() > 8);
+        QTRY_VERIFY_WITH_TIMEOUT(cursor->stepCount() > 8, 60000);
         if (window.controller()->phase() == Phase::running) QTest::keyClick(&window, Qt::Key_Space);
-        QTRY_VERIFY(window.controller()->phase() != Phase::running);
-        QTest::qWait(100);
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->phase() != Phase::running, 30000);
+        QTest::qWait(300);
         const int steps = cursor->stepCount();
         QTest::qWait(100);
         QCOMPARE(cursor->stepCount(), steps);
@@ -131,10 +131,10 @@ private Q_SLOTS:
         MainWindow window;
         window.show();
         openBundled(window);
-        QTRY_COMPARE(window.controller()->cursor()->step(), 0);
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->cursor()->step(), 0, 60000);
         const auto before = window.controller()->cursor()->sharedRecording();
         window.controller()->openPath(file.fileName());
-        QTRY_VERIFY(!window.notice().isEmpty());
+        QTRY_VERIFY_WITH_TIMEOUT(!window.notice().isEmpty(), 60000);
         QVERIFY2(window.notice().contains(named), qPrintable(window.notice()));
         QVERIFY(window.controller()->hasSession());
         QCOMPARE(window.controller()->cursor()->sharedRecording(), before);
@@ -150,7 +150,7 @@ private Q_SLOTS:
         QVERIFY(enter.isAccepted());
         QDropEvent drop({10, 10}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
         QApplication::sendEvent(&window, &drop);
-        QTRY_VERIFY(window.controller()->hasSession());
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->hasSession(), 60000);
         QCOMPARE(static_cast<int>(window.controller()->cursor()->recording()->lanes().size()), 3);
     }
 
@@ -201,13 +201,13 @@ private Q_SLOTS:
         openBundled(window);
         window.controller()->run();
         QTRY_VERIFY_WITH_TIMEOUT(!window.controller()->laneAtLimit().isEmpty(), 60000);
-        QTRY_VERIFY(window.notice().contains(QLatin1String("GQA uncached")));
+        QTRY_VERIFY_WITH_TIMEOUT(window.notice().contains(QLatin1String("GQA uncached")), 60000);
         const auto& uncached = *window.controller()->cursor()->recording()->lanes().back();
         const std::size_t stopped = uncached.step_count();
         window.controller()->continueUncached();
         window.controller()->run();
-        QTRY_VERIFY(uncached.step_count() > stopped);
-        QTRY_VERIFY(window.notice().isEmpty());
+        QTRY_VERIFY_WITH_TIMEOUT(uncached.step_count() > stopped, 60000);
+        QTRY_VERIFY_WITH_TIMEOUT(window.notice().isEmpty(), 60000);
     }
 
     void breakingAwayMidRunIsSafe() {
@@ -224,6 +224,13 @@ private Q_SLOTS:
     }
 
 private:
+    // The window's own Step, by its key (a tab has the same name).
+    static QAction* stepAction(const MainWindow& window) {
+        for (QAction* action : window.actions())
+            if (action->shortcut() == QKeySequence(Qt::Key_Right)) return action;
+        return nullptr;
+    }
+
     // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.
     void openBundled(MainWindow& window) {
         QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
