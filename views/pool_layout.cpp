@@ -66,7 +66,7 @@ PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::ui
         out.cellWidth = width;
         out.cellHeight = height;
         out.gap = gap;
-        out.slotBar = width >= u(28);
+        out.slotBar = width >= u(28) && height >= u(24);  // below, the bar would lie over the id
         out.id = width >= u(16);
         return out;
     }
