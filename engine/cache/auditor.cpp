@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/cache/auditor.h"
 
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 
 #include <algorithm>
 #include <string>
@@ -90,7 +90,7 @@ Result<void> audit(const AuditSubject& subject) {
     return {};
 }
 
-Result<void> audit(const CacheManager& manager) {
+Result<void> audit(const ReservingCache& manager) {
     return audit(AuditSubject{manager.pool(), manager.tables(), manager.block_size(), {}});
 }
 

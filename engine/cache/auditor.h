@@ -13,7 +13,7 @@
 
 namespace kvloupe {
 
-class CacheManager;
+class ReservingCache;
 
 struct IndexEntry {
     BlockHash hash;
@@ -29,6 +29,6 @@ struct AuditSubject {
 
 // Error: the first invariant that does not hold, with block or sequence and values.
 Result<void> audit(const AuditSubject& subject);
-Result<void> audit(const CacheManager& manager);
+Result<void> audit(const ReservingCache& manager);
 
 }  // namespace kvloupe

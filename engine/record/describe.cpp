@@ -37,6 +37,8 @@ struct Sentence {
     Text what() const;
     Text why() const;
     Text after() const;
+    Text needs() const { return "it needs " + counted(event.tokens, "block") + " and only "; }
+    static Text are(std::uint64_t count) { return number(count) + (count == 1 ? " is" : " are"); }
 };
 
 Text Sentence::what() const {
@@ -105,12 +107,20 @@ Text Sentence::why() const {
         return "its arrival step was reached";
     }
     case Cause::submitted: return "it was submitted while the session ran";
-    case Cause::fits_beside_running: return "all it may need fits beside the requests that run";
+    case Cause::fits_beside_running: return "the pool has room for it beside the requests that run";
     case Cause::pool_too_full:
-        if (event.kind == EventKind::refuse && known(event.other))
-            return "it may need " + counted(event.tokens, "block") + " and only " + number(event.other) +
-                   (event.other == 1 ? " is" : " are") + " left beside what the running requests may need";
-        return "the pool is too full for all that it may need";
+        if (event.kind == EventKind::refuse && known(event.other)) return needs() + are(event.other) + " free";
+        return "the pool is too full for it";
+    case Cause::prompt_too_long_now:
+        if (known(event.other)) return "its whole prompt " + needs().substr(3) + are(event.other) + " free";
+        return "its whole prompt does not fit";
+    case Cause::below_watermark:
+        if (known(event.other)) return needs() + are(event.other) + " free above the watermark";
+        return "admission would go below the watermark";
+    case Cause::batch_running: return "static batching admits nobody until the batch has ended";
+    case Cause::budget_used: return "chunked prefill is off and its prompt exceeds what is left of the step's token budget";
+    case Cause::preempted_this_step: return "a step that preempts admits nobody";
+    case Cause::action_refused: return "";
     case Cause::batch_full: return "as many requests run as the batch may hold (max_num_seqs)";
     case Cause::exceeds_pool:
         if (event.kind == EventKind::reject && known(event.other))
@@ -126,6 +136,13 @@ Text Sentence::why() const {
         if (event.kind == EventKind::allocate && known(event.other))
             return "position " + number(event.other * block_size) + " begins logical block " + number(event.other);
         return "its next token begins a logical block";
+    case Cause::reservation: return "a contiguous region was reserved for it when it was admitted";
+    case Cause::sequence_preempted: return who() + " was preempted";
+    case Cause::batch_ended: return "the whole batch has ended";
+    case Cause::beam_dropped: return "better continuations took its place in the beam";
+    case Cause::swapped_out: return "it gave its blocks to others and keeps its keys and values in host memory";
+    case Cause::swapped_in: return "there is room for it again";
+    case Cause::recomputed: return "there is room for it again; what is no longer in the cache is computed again";
     case Cause::sequence_finished: return who() + " is finished";
     case Cause::sequence_cancelled: return who() + " was cancelled";
     case Cause::sequence_failed: return who() + " failed";
@@ -136,11 +153,28 @@ Text Sentence::why() const {
     case Cause::length_reached: return "it has all the new tokens it asked for (max_new_tokens)";
     case Cause::forced_tokens_used_up: return "its forced output tokens are used up";
     case Cause::no_kv_cache: return "a lane without a KV cache keeps nothing of the steps before";
+    case Cause::out_of_chunk: return "its positions lie before the attention chunk";
+    case Cause::shared_block_written: return "it writes its next token into a block that has another owner";
+    case Cause::last_owner_writes: return who() + " writes into it and nobody else owns it";
+    case Cause::grown_by_copy: return "a contiguous region grows by moving to a larger one";
+    case Cause::parallel_sampling: return "its request asked for several samples of one prompt";
+    case Cause::beam_search: return "the beam continues it in more than one way";
+    case Cause::block_full: return "all its slots have a token";
+    case Cause::last_running:
+    case Cause::shortest_output:
+    case Cause::priority: {
+        const Text needed = event.kind == EventKind::preempt && known(event.other)
+                                ? name(SequenceId(event.other)) + " needed a block and "
+                                : Text("a block was needed and ");
+        if (event.cause == Cause::last_running) return needed + "it was admitted last";
+        return needed + (event.cause == Cause::priority ? "it is the least important of those that run"
+                                                        : "it has the fewest output tokens of those that run");
+    }
+    case Cause::leaf_evicted: return "a block was needed and it was the next leaf of the radix tree to go";
     case Cause::out_of_window: return "its positions lie before the attention window";
     case Cause::block_needed: return "a block was needed and it was first in the free queue";
-    case Cause::duplicate_owner: return "the block has another owner";
+    case Cause::duplicate_owner: return "the radix tree holds a block with the same tokens";
     case Cause::prefix_shared: return "an earlier sequence computed the same prefix";
-    case Cause::priority: return "a more important request needed room";
     case Cause::requested: return "it was asked for";
     case Cause::capacity: return "the capacity is used up";
     }
@@ -150,6 +184,7 @@ Text Sentence::why() const {
 // What followed from it.
 Text Sentence::after() const {
     if (event.kind != EventKind::free) return "";
+    if (event.flags & Event::flag_held) return "; the radix tree keeps it";
     if (known(event.other) && event.other > 0)
         return "; " + counted(event.other, "other sequence") + (event.other == 1 ? " still owns it" : " still own it");
     return event.flags & Event::flag_front ? "; it went to the head of the free queue"
@@ -171,6 +206,7 @@ std::string sequence_name(const Recording& recording, const LaneRecord& lane, Se
     if (!info.request.valid() || info.request.value >= recording.requests().size())
         return "sequence " + std::to_string(sequence.value);
     const std::string& id = recording.requests()[info.request.value].id;
+    if (!info.name.empty()) return info.name;
     if (!info.parent.valid()) return id;
     // A child of the same request: its number among the request's sequences. A fork with a request of its own is that.
     std::size_t earlier = 0;

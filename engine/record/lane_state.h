@@ -21,7 +21,7 @@
 
 namespace kvloupe {
 
-enum class SequenceStatus : std::uint8_t { arrived, running, preempted, finished, rejected, cancelled, failed };
+enum class SequenceStatus : std::uint8_t { arrived, running, preempted, swapped, finished, rejected, cancelled, failed };
 
 struct SequenceState {
     SequenceStatus status = SequenceStatus::arrived;
@@ -29,6 +29,7 @@ struct SequenceState {
     std::uint32_t computed_tokens = 0;  // tokens whose K/V was written (uncached: tokens pushed through the model last)
     std::uint32_t output_tokens = 0;    // known at finish
     std::vector<BlockId> table;         // logical index -> physical block; empty without a cache and after release
+    std::vector<std::vector<BlockId>> group_tables;  // of KV cache groups 1, 2, …; empty with one group
 };
 
 struct BlockState {
@@ -37,6 +38,14 @@ struct BlockState {
     SequenceId first_owner;             // one of the owners, none if free
     std::uint32_t logical = 0;          // logical index in first_owner's table
     std::uint32_t filled = 0;           // slots that hold a token
+    bool held = false;                  // by the radix tree: nobody owns it and it is in no free queue
+    std::uint8_t group = 0;             // KV cache group of its last owner
+    std::uint32_t born = no_step;       // step in which its present content began: allocated, copied or swapped in
+    std::uint32_t last_use = no_step;   // last step in which a sequence owned it
+    std::uint64_t hash = 0;             // first 8 bytes of its hash while hashed
+    std::uint64_t parent_hash = 0;      // of the block before it in its prefix; 0: it begins the prefix
+
+    static constexpr std::uint32_t no_step = 0xFFFFFFFFu;
 };
 
 class LaneState {

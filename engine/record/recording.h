@@ -22,6 +22,39 @@ namespace kvloupe {
 
 class LaneState;
 
+// Rules of a lane's cache and scheduler, by the names of the scenario (contract, section 2); "" where a rule does not
+// apply. For display, exports and comparison; fixed when the lane is created.
+struct CachePolicy {
+    std::string kind;                  // "paged", "contiguous"; "" without a cache
+    bool prefix_caching = false;
+    std::string prefix_index;          // "hash", "radix"
+    std::string free_order;            // "vllm", "append"
+    std::string radix_eviction;        // "lru", …
+    std::string reserve;               // contiguous: "max", "pow2", "oracle", "grow"
+    std::uint32_t max_model_len = 0;   // contiguous; 0: not set
+    std::uint32_t hash_bits = 256;
+    bool compare_tokens = true;
+    bool tag_extra_keys = true;
+    std::uint32_t watermark_blocks = 0;
+    std::uint32_t host_blocks = 0;     // room for swapped-out sequences
+    std::string positions;             // "absolute", "rank"
+    struct Group {                     // which keys a query sees; all 0: all before it
+        std::uint32_t window = 0;      // tokens, the query's own included
+        std::uint32_t sinks = 0;
+        std::uint32_t chunk = 0;
+        std::uint32_t layers = 0;
+    };
+    std::vector<Group> groups;         // KV cache groups over the one pool; one without differing layers
+    std::string batching;              // "continuous", "static"
+    std::string scheduling;            // "fcfs", "priority"
+    std::string preemption;            // "recompute", "swap"
+    std::string victim;                // "vllm", "sglang"
+    std::uint32_t max_num_seqs = 0;
+    std::uint32_t max_num_batched_tokens = 0;   // token budget of a step
+    bool chunked_prefill = true;
+    bool reserve_full_prompt = true;
+};
+
 // What a lane is; fixed when the lane is created.
 struct LaneInfo {
     std::string name;
@@ -45,6 +78,7 @@ struct LaneInfo {
     std::uint64_t block_bytes = 0;     // measured: bytes of the pool's buffers / blocks
     std::uint64_t pool_bytes = 0;      // measured: bytes of the pool's buffers
     std::uint64_t weights_id = 0;      // equal ids: same weights, logits may be compared
+    CachePolicy policy;
 };
 
 struct RequestInfo {
@@ -56,13 +90,20 @@ struct RequestInfo {
     std::uint32_t top_k = 0;           // 0: off
     float top_p = 1;
     std::uint64_t arrival_ns = 0;      // session clock, measured
+    std::int32_t priority = 0;         // lower is more important
+    std::string salt;                  // extra keys of the prefix cache
+    std::string adapter;
+    std::uint32_t n = 1;               // parallel samples
+    std::uint32_t beam_width = 0;      // 0: no beam search
 };
 
-// A sequence of one lane. In this version every request has exactly one; forks add more.
+// A sequence of one lane: a request's own, a fork, a parallel sample or a beam.
 struct SequenceInfo {
     RequestId request;
     SequenceId parent;                 // none unless forked
-    std::uint32_t forked_at = 0;
+    std::uint32_t forked_at = 0;       // position
+    std::uint32_t prompt_tokens = 0;   // its first tokens that are a prompt; 0: the request's prompt
+    std::string name = {};             // "": the request's id; else a fork's name, or "a.0", "a.1" of `n` and beams
 };
 
 // Text of every token of the model's vocabulary, shared by the lanes that use it.

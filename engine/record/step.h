@@ -25,7 +25,7 @@ struct LogRange {
     std::uint64_t size() const { return end - begin; }
 };
 
-// Slots of the pool by kind of waste (contract, section 4). They sum to (blocks - 1) * block_size for a paged lane.
+// Slots of the pool by kind of waste (contract, section 4). They sum to (blocks - 1) * block_size.
 struct SlotCounts {
     std::uint64_t token = 0;
     std::uint64_t cached = 0;
@@ -49,8 +49,11 @@ struct StepRecord {
     std::uint32_t free_blocks = 0;
     std::uint64_t kv_bytes = 0;       // measured: bytes of the pool's blocks in use, from the allocator's counter
     SlotCounts slots;                 // at the same moment as used_blocks
-    std::uint64_t hit_tokens = 0;
+    std::uint32_t host_blocks = 0;    // blocks of host memory that hold swapped-out sequences, at the end of the step
+    std::uint64_t hit_tokens = 0;     // of requests admitted in this step (hit rate: hit / queried)
     std::uint64_t queried_tokens = 0;
+    std::uint64_t preempted_hit_tokens = 0;      // the same for those that run again after a preemption, counted apart
+    std::uint64_t preempted_queried_tokens = 0;  // (CACHE_SEMANTICS 1.1 "Hit rule")
     std::uint64_t computed_tokens = 0;  // prefill + decode tokens really pushed through the model
     float logit_difference = std::numeric_limits<float>::quiet_NaN();  // largest absolute difference to the first lane
                                         // with the same weights in this step; NaN where there is none

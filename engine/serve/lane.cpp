@@ -81,7 +81,7 @@ void Lane::begin(LaneWriter& writer) {
     m_writer = &writer;
     m_cache.reset();
     if (m_setup.options.kv_cache)
-        m_cache = std::make_unique<CacheManager>(m_setup.blocks, m_setup.options.cache.block_size);
+        m_cache = std::make_unique<ReservingCache>(m_setup.blocks, m_setup.options.cache.block_size);
     m_scheduler = std::make_unique<Scheduler>(m_setup.options.scheduler, m_cache.get());
     m_requests.clear();
     m_by_name.clear();

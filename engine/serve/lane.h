@@ -4,7 +4,7 @@
 // lane's writer. Not for several threads: the session's worker owns it.
 #pragma once
 
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 #include "engine/record/writer.h"
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
@@ -114,7 +114,7 @@ private:
 
     // Since begin().
     LaneWriter* m_writer = nullptr;
-    std::unique_ptr<CacheManager> m_cache;     // null without a cache
+    std::unique_ptr<ReservingCache> m_cache;     // null without a cache
     std::unique_ptr<Scheduler> m_scheduler;
     std::vector<std::unique_ptr<Request>> m_requests;
     std::map<std::string, Request*> m_by_name;

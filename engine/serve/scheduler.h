@@ -8,7 +8,7 @@
 // Rejected: admitting by the prompt alone (it needs preemption to be safe).
 #pragma once
 
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 #include "engine/record/result.h"
 #include "engine/serve/request.h"
 #include "engine/serve/scenario.h"
@@ -53,7 +53,7 @@ struct Rejection {
 class Scheduler {
 public:
     // cache: null for a lane without one. It is the only thing the scheduler changes besides its queues.
-    Scheduler(const SchedulerOptions& options, CacheManager* cache) : m_options(options), m_cache(cache) {}
+    Scheduler(const SchedulerOptions& options, ReservingCache* cache) : m_options(options), m_cache(cache) {}
 
     // Empty: it can run once there is room. context_length: of the model, in tokens.
     std::optional<Rejection> rejection(const Request& request, std::uint32_t context_length) const;
@@ -76,7 +76,7 @@ private:
     std::uint32_t tokens_for(const Request& request) const;
 
     SchedulerOptions m_options;
-    CacheManager* m_cache;
+    ReservingCache* m_cache;
     std::vector<Request*> m_running;   // in order of admission
     std::deque<Request*> m_waiting;
     std::uint64_t m_reserved_blocks = 0;  // sum over m_running

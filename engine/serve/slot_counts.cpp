@@ -5,7 +5,7 @@
 
 namespace kvloupe {
 
-SlotCounts count_slots(const CacheManager& cache, std::span<const SlotHolder> holders) {
+SlotCounts count_slots(const ReservingCache& cache, std::span<const SlotHolder> holders) {
     SlotCounts counts;
     for (const SlotHolder& holder : holders) {
         const std::uint64_t held = cache.table(holder.sequence).blocks.size() * std::uint64_t{cache.block_size()};

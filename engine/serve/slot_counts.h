@@ -3,7 +3,7 @@
 // Slots of a paged pool by kind of waste (contract, section 4, "Waste").
 #pragma once
 
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 #include "engine/record/step.h"
 
 #include <span>
@@ -20,6 +20,6 @@ struct SlotHolder {
 
 // Sums to (blocks - 1) * block_size. Blocks with several owners are not counted twice as long as prefix sharing is not
 // built: each holder's blocks are its own.
-SlotCounts count_slots(const CacheManager& cache, std::span<const SlotHolder> holders);
+SlotCounts count_slots(const ReservingCache& cache, std::span<const SlotHolder> holders);
 
 }  // namespace kvloupe

@@ -17,7 +17,7 @@ namespace {
 
 // Drives a scheduler as a lane does, with token 0 as every sampled token.
 struct Bench {
-    CacheManager cache;
+    ReservingCache cache;
     Scheduler scheduler;
     std::vector<std::unique_ptr<Request>> requests;
 

@@ -30,7 +30,7 @@ private Q_SLOTS:
     void heldSlotsAreTokenReservedOrInternal() {
         QFETCH(int, written);
         QFETCH(int, finalSize);
-        CacheManager cache(11, 16);
+        ReservingCache cache(11, 16);
         QVERIFY(cache.apply(cache.plan_grow(SequenceId{0}, 20)));
         const SlotHolder holder{SequenceId{0}, std::uint32_t(written), std::uint64_t(finalSize)};
         const SlotCounts counts = count_slots(cache, std::span(&holder, 1));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 
 #include <algorithm>
 #include <cassert>
 
 namespace kvloupe {
 
-CacheManager::CacheManager(std::uint32_t blocks, std::uint32_t block_size) : m_pool(blocks), m_block_size(block_size) {
+ReservingCache::ReservingCache(std::uint32_t blocks, std::uint32_t block_size) : m_pool(blocks), m_block_size(block_size) {
     assert(block_size >= 1);
 }
 
-CachePlan CacheManager::plan_grow(SequenceId sequence, std::uint32_t tokens) const {
+CachePlan ReservingCache::plan_grow(SequenceId sequence, std::uint32_t tokens) const {
     const BlockTable& held = table(sequence);
     CachePlan plan;
     plan.kind = CachePlan::grow;
@@ -23,7 +23,7 @@ CachePlan CacheManager::plan_grow(SequenceId sequence, std::uint32_t tokens) con
     return plan;
 }
 
-CachePlan CacheManager::plan_release(SequenceId sequence) const {
+CachePlan ReservingCache::plan_release(SequenceId sequence) const {
     CachePlan plan;
     plan.kind = CachePlan::release;
     plan.sequence = sequence;
@@ -32,7 +32,7 @@ CachePlan CacheManager::plan_release(SequenceId sequence) const {
     return plan;
 }
 
-Result<CacheChanges> CacheManager::apply(const CachePlan& plan) {
+Result<CacheChanges> ReservingCache::apply(const CachePlan& plan) {
     if (plan.version != m_version)
         return Error{"The cache plan of sequence " + std::to_string(plan.sequence.value) + " is out of date",
                      "Plan again after every change of the pool."};
@@ -66,7 +66,7 @@ Result<CacheChanges> CacheManager::apply(const CachePlan& plan) {
     return changes;
 }
 
-const BlockTable& CacheManager::table(SequenceId sequence) const {
+const BlockTable& ReservingCache::table(SequenceId sequence) const {
     static const BlockTable empty;
     const auto found = m_tables.find(sequence);
     return found == m_tables.end() ? empty : found->second;

@@ -6,7 +6,7 @@
 #include <QTest>
 
 #include "engine/cache/auditor.h"
-#include "engine/cache/cache_manager.h"
+#include "engine/cache/reserving_cache.h"
 
 #include <algorithm>
 #include <map>
@@ -54,14 +54,14 @@ struct NaiveModel {
 
 }  // namespace
 
-class TestCacheManager : public QObject {
+class TestReservingCache : public QObject {
     Q_OBJECT
 
 private Q_SLOTS:
     void init() { QTest::failOnWarning(QRegularExpression(".*")); }
 
     void aPromptTakesTheFirstBlocksOfAnEmptyPool() {
-        CacheManager cache(11, 16);
+        ReservingCache cache(11, 16);
         const auto changes = cache.apply(cache.plan_grow(first, 55));
         QVERIFY(changes);
         QCOMPARE(changes->allocated.size(), std::size_t(4));
@@ -73,7 +73,7 @@ private Q_SLOTS:
     }
 
     void appendingTakesABlockOnlyWhenItsFirstSlotIsNeeded() {
-        CacheManager cache(11, 16);
+        ReservingCache cache(11, 16);
         QVERIFY(cache.apply(cache.plan_grow(first, 55)));
         QCOMPARE(cache.plan_grow(first, 59).new_blocks, 0u);  // V6
         QCOMPARE(cache.plan_grow(first, 64).new_blocks, 0u);
@@ -82,7 +82,7 @@ private Q_SLOTS:
     }
 
     void growthStopsAtTheLastBlock() {  // V8
-        CacheManager cache(5, 4);
+        ReservingCache cache(5, 4);
         QVERIFY(cache.apply(cache.plan_grow(first, 10)));
         QCOMPARE(cache.table(first).blocks.size(), std::size_t(3));
         QVERIFY(cache.apply(cache.plan_grow(first, 16)));
@@ -96,7 +96,7 @@ private Q_SLOTS:
     }
 
     void releasedBlocksAreReusedFirst() {  // V3 with caching off: every block goes to the head
-        CacheManager cache(11, 16);
+        ReservingCache cache(11, 16);
         QVERIFY(cache.apply(cache.plan_grow(first, 55)));
         QVERIFY(cache.apply(cache.plan_grow(second, 5)));
         QVERIFY(cache.apply(cache.plan_release(first)));
@@ -108,7 +108,7 @@ private Q_SLOTS:
     }
 
     void blocksAreFreedFromTheTailOfTheTable() {
-        CacheManager cache(5, 4);
+        ReservingCache cache(5, 4);
         QVERIFY(cache.apply(cache.plan_grow(first, 12)));
         const auto changes = cache.apply(cache.plan_release(first));
         QVERIFY(changes);
@@ -118,7 +118,7 @@ private Q_SLOTS:
     }
 
     void aPlanIsRefusedOnceThePoolHasChanged() {
-        CacheManager cache(5, 4);
+        ReservingCache cache(5, 4);
         const CachePlan old = cache.plan_grow(second, 4);
         QVERIFY(cache.apply(cache.plan_grow(first, 4)));
         QVERIFY(!cache.apply(old));
@@ -126,7 +126,7 @@ private Q_SLOTS:
     }
 
     void planningChangesNothing() {
-        const CacheManager cache(5, 4);
+        const ReservingCache cache(5, 4);
         for (std::uint32_t tokens : {0u, 1u, 16u, 1000u, 0xFFFFFFFFu}) {
             const CachePlan plan = cache.plan_grow(first, tokens);
             QCOMPARE(plan.fits(), tokens <= 16u);
@@ -157,7 +157,7 @@ private Q_SLOTS:
     void randomWorkEqualsTheNaiveModel() {
         QFETCH(int, blocks);
         QFETCH(int, blockSize);
-        CacheManager cache{std::uint32_t(blocks), std::uint32_t(blockSize)};
+        ReservingCache cache{std::uint32_t(blocks), std::uint32_t(blockSize)};
         NaiveModel model{std::uint32_t(blocks), std::uint32_t(blockSize)};
         std::mt19937 random(7);
         int refused = 0, released = 0;
@@ -192,5 +192,5 @@ private Q_SLOTS:
     }
 };
 
-QTEST_GUILESS_MAIN(TestCacheManager)
-#include "tst_cache_manager.moc"
+QTEST_GUILESS_MAIN(TestReservingCache)
+#include "tst_reserving_cache.moc"
