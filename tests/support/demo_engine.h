@@ -78,6 +78,7 @@ private:
     void act(std::uint32_t step);
     void arrive(std::uint32_t step);
     Sequence make(RequestId request, SequenceInfo info);
+    void note_prompt(const Sequence& sequence);
     void schedule(StepRecord& counters);
     void told(Sequence& sequence, std::uint32_t count, StepRecord& counters);
     void sample();
