@@ -17,7 +17,8 @@ struct Recount {
 
 // While a sequence lives, its reserved slots are a prediction (it may write prompt + new tokens - 1 positions). Once it
 // ended, the steps before are recounted: reserved is what it held and wrote later, internal what it held and never
-// wrote. Sums, token, cached, external and free stay as recorded. Steps 0 .. steps - 1, steps <= step_count().
+// wrote. A slot of a shared block counts once: reserved if any owner will write it. Sums, token, cached, external and
+// free stay as recorded. One pass over the events, and per step one look at each sequence that holds blocks. Steps 0 .. steps - 1, steps <= step_count().
 Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t steps);
 
 }  // namespace kvloupe
