@@ -10,30 +10,6 @@ namespace kvloupe {
 
 namespace {
 
-// Positions each sequence has written when it ends: counted where it ended, else what it may write. Of a fork that lives
-// on, that is what its request may: the recording does not say what it was given of its own.
-std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const LaneRecord& lane, std::uint64_t end) {
-    std::vector<std::uint64_t> written(lane.sequences().size(), 0);
-    std::vector<bool> ended(written.size(), false);
-    for (std::uint64_t e = 0; e < end; ++e) {
-        const Event& event = lane.events()[e];
-        if (event.sequence.value >= written.size()) continue;
-        std::uint64_t& most = written[event.sequence.value];
-        if (event.kind == EventKind::prefill || event.kind == EventKind::decode)
-            most = std::max(most, std::uint64_t{event.other} + event.tokens);
-        else if (event.kind == EventKind::fork) most = event.tokens;
-        else if (event.kind == EventKind::finish) ended[event.sequence.value] = true;
-    }
-    for (std::size_t i = 0; i < written.size(); ++i) {
-        const SequenceInfo& own = lane.sequences()[i];
-        if (ended[i] || !own.request.valid() || own.request.value >= recording.requests().size()) continue;
-        const RequestInfo& info = recording.requests()[own.request.value];
-        const std::uint64_t all = std::max<std::uint64_t>(info.prompt.size() + std::uint64_t{info.max_new_tokens}, own.prompt_tokens);
-        written[i] = std::max(written[i], all > 0 ? all - 1 : 0);
-    }
-    return written;
-}
-
 // The release at the end of a step: what ended or failed in it and gave its blocks back. A cancellation is an action at
 // the beginning of a step and no part of it.
 bool is_release(const Event& event) {
@@ -89,6 +65,29 @@ private:
 
 }  // namespace
 
+std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const LaneRecord& lane, std::size_t steps) {
+    std::vector<std::uint64_t> written(lane.sequences().size(), 0);
+    const std::uint64_t end = steps > 0 ? lane.step(steps - 1).events.end : 0;
+    std::vector<bool> ended(written.size(), false);
+    for (std::uint64_t e = 0; e < end; ++e) {
+        const Event& event = lane.events()[e];
+        if (event.sequence.value >= written.size()) continue;
+        std::uint64_t& most = written[event.sequence.value];
+        if (event.kind == EventKind::prefill || event.kind == EventKind::decode)
+            most = std::max(most, std::uint64_t{event.other} + event.tokens);
+        else if (event.kind == EventKind::fork) most = event.tokens;
+        else if (event.kind == EventKind::finish) ended[event.sequence.value] = true;
+    }
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        const SequenceInfo& own = lane.sequences()[i];
+        if (ended[i] || !own.request.valid() || own.request.value >= recording.requests().size()) continue;
+        const RequestInfo& info = recording.requests()[own.request.value];
+        const std::uint64_t all = std::max<std::uint64_t>(info.prompt.size() + std::uint64_t{info.max_new_tokens}, own.prompt_tokens);
+        written[i] = std::max(written[i], all > 0 ? all - 1 : 0);
+    }
+    return written;
+}
+
 Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t steps) {
     Recount result;
     result.slots.reserve(steps);
@@ -96,8 +95,7 @@ Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t 
         for (std::size_t i = 0; i < steps; ++i) result.slots.push_back(lane.step(i).slots);
         return result;
     }
-    const std::vector<std::uint64_t> written =
-        written_in_the_end(recording, lane, lane.step(steps - 1).events.end);
+    const std::vector<std::uint64_t> written = written_in_the_end(recording, lane, steps);
     LaneState state(lane.info().blocks, lane.info().block_size);
     ReservedSlots reserved(written);
     for (std::size_t i = 0; i < steps; ++i) {
