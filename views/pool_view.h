@@ -61,7 +61,7 @@ private:
     void paintQueue(const Canvas& canvas, const PoolLayout& layout) const;
 
     const LaneState* m_state = nullptr;  // of the cursor, valid until it moves
-    std::vector<BlockId> m_table;        // of the sequence in focus
+    TableState m_table;        // of the sequence in focus
     std::vector<std::uint32_t> m_touched;  // blocks taken, copied or given back in this step
     std::vector<SequenceId> m_owners;    // sequences that own blocks, ascending
     std::vector<BlockId> m_freeOrder;    // from the head, as many as are shown
