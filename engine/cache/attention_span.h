@@ -46,7 +46,8 @@ constexpr std::uint64_t most_blocks(const AttentionSpan& span, std::uint64_t slo
         const std::uint64_t kept = std::min<std::uint64_t>(std::uint64_t{span.window} - 1 + in_flight, slots);
         return std::min(all, blocks(span.sinks) + blocks(kept) + 1);
     }
-    if (span.chunk > 0) return std::min(all, blocks(std::uint64_t{span.chunk} + in_flight));
+    if (span.chunk > 0)  // a chunk that ends inside a block reaches into one more
+        return std::min(all, blocks(std::uint64_t{span.chunk} + in_flight) + (span.chunk % block_size != 0));
     return all;
 }
 

@@ -215,11 +215,9 @@ private:
     }
 
     std::vector<BlockId> replayed_table(std::uint32_t id, std::uint32_t group) const {
-        if (id >= replay.sequences().size()) return {};
-        const SequenceState& state = replay.sequences()[id];
-        std::vector<BlockId> table = group == 0                                ? state.table
-                                     : group <= state.group_tables.size() ? state.group_tables[group - 1]
-                                                                               : std::vector<BlockId>();
+        std::vector<BlockId> table;
+        if (id >= replay.sequences().size()) return table;
+        for (const BlockId block : replay.table(SequenceId{id}, std::uint8_t(group))) table.push_back(block);
         while (!table.empty() && table.back() == null_block_id) table.pop_back();
         return table;
     }
