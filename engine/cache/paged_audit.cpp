@@ -35,15 +35,15 @@ Result<void> audit_pool(const BlockPool& pool) {
     std::uint64_t extra = 0;
     for (std::uint32_t id = 1; id < pool.size(); ++id) {
         const Block& block = pool.block(BlockId{id});
-        if (block.references < 0 || (block.references > 0 && listed[id]) || block.linked != listed[id])
+        if (block.references < 0 || (block.references > 0 && listed[id]) || block.linked() != listed[id])
             return broken(1, block_name(id) + " has " + std::to_string(block.references) + " references and is " +
                                  (listed[id] ? "" : "not ") + "in the free queue");
         in_use += block.references > 0;
         held += block.references == 0 && !listed[id];
-        cached += block.references == 0 && (!listed[id] || block.hash);
+        cached += block.references == 0 && (!listed[id] || pool.hashed(BlockId{id}));
         extra += block.references > 0 ? static_cast<std::uint32_t>(block.references) - 1 : 0;
     }
-    if (!pool.block(null_block_id).is_null || listed[null_block_id.value]) return broken(1, "the null block is in the free queue");
+    if (pool.block(null_block_id).references != 0 || listed[null_block_id.value]) return broken(1, "the null block is in the free queue");
     if (held != pool.held_count())
         return broken(1, std::to_string(held) + " blocks have no owner and are not in the free queue, but " +
                              std::to_string(pool.held_count()) + " are held");
@@ -80,7 +80,7 @@ Result<void> PagedCache::audit() const {
                 }
                 ++pointed[id.value];
                 sorted.push_back(id.value);
-                if (m_pool.block(id).hash && logical >= group.own_from && logical < group.registered &&
+                if (m_pool.hashed(id) && logical >= group.own_from && logical < group.registered &&
                     (std::uint64_t{logical} + 1) * m_options.block_size > m_sequences[sequence]->covered)
                     return broken(5, block_name(id.value) + " has a hash, but " + who + " has not filled it");
             }

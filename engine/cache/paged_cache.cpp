@@ -94,7 +94,7 @@ void PagedCache::forget(BlockId block, SequenceId sequence, Cause cause, std::ve
 BlockId PagedCache::pop(SequenceId taker, std::vector<Event>& events) {
     if (m_pool.free_count() == 0) m_index->evict_for(1, taker, events);
     const BlockId block = m_pool.front();
-    if (m_pool.block(block).hash) forget(block, taker, Cause::block_needed, events);
+    if (m_pool.hashed(block)) forget(block, taker, Cause::block_needed, events);
     return *m_pool.take();
 }
 
@@ -170,7 +170,7 @@ void PagedCache::prepare_writes(const CachePlan& plan, PagedSequence& state, std
                 events.push_back(event);
                 own.table[block] = copy;
                 m_pool.release(id);
-            } else if (m_pool.block(id).hash) {
+            } else if (m_pool.hashed(id)) {
                 forget(id, plan.sequence.id, Cause::last_owner_writes, events);
             } else {
                 continue;
@@ -238,7 +238,7 @@ void PagedCache::leave_all(const CachePlan& plan, PagedSequence& state, std::vec
             if (id == null_block_id) continue;
             const bool undone = block >= own.own_from && block < own.registered &&
                                 (std::uint64_t{block} + 1) * m_options.block_size > plan.valid_tokens;
-            if (undone && m_pool.block(id).hash) forget(id, plan.sequence.id, Cause::sequence_preempted, events);
+            if (undone && m_pool.hashed(id)) forget(id, plan.sequence.id, Cause::sequence_preempted, events);
             leave(plan.sequence.id, id, group, plan.cause, events);
         }
     }
