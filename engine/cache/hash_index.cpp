@@ -30,17 +30,13 @@ bool HashIndex::equal(std::uint32_t block, const Key& key) const {
     return m_exact.empty() || m_exact[block] == key.chain.exact(key.block);
 }
 
-// The multiplier spreads short hashes, whose low bits are all 0.
-std::uint32_t& HashIndex::bucket(const BlockHash& hash, std::uint32_t group) {
-    const std::uint64_t mixed = (first_bytes(hash) + group) * 0x9E3779B97F4A7C15u;
-    return m_buckets[static_cast<std::size_t>(mixed >> 32) & (m_buckets.size() - 1)];
-}
-
 // The first block with this hash, 0 if there is none.
 std::uint32_t HashIndex::first_of(const BlockHash& hash, std::uint32_t group) const {
-    std::uint32_t block = const_cast<HashIndex*>(this)->bucket(hash, group);
-    while (block != 0 && (m_entries[block].group != group || *m_pool.hash(BlockId{block}) != hash)) block = m_entries[block].below;
-    return block;
+    const std::uint64_t mix = mixed(hash, group);
+    const auto tag = static_cast<std::uint32_t>(mix);
+    for (std::uint32_t block = m_buckets[(mix >> 32) & (m_buckets.size() - 1)]; block != 0; block = m_entries[block].below)
+        if (m_entries[block].tag == tag && m_entries[block].group == group && *m_pool.hash(BlockId{block}) == hash) return block;
+    return 0;
 }
 
 BlockId HashIndex::find(const Key& key) const {
@@ -149,12 +145,14 @@ void HashIndex::insert(BlockId block, const Key& key) {
     Entry& entry = m_entries[block.value];
     entry = {};
     entry.group = key.group;
+    const std::uint64_t mix = mixed(hash, key.group);
+    entry.tag = static_cast<std::uint32_t>(mix);
     if (const std::uint32_t first = first_of(hash, key.group); first != 0) {
         entry.previous = m_entries[first].previous;
         m_entries[entry.previous].next = block.value;
         m_entries[first].previous = block.value;
     } else {
-        std::uint32_t& head = bucket(hash, key.group);
+        std::uint32_t& head = bucket(mix);
         entry.previous = block.value;
         entry.below = head;
         if (head != 0) m_entries[head].above = block.value;
@@ -167,10 +165,9 @@ void HashIndex::insert(BlockId block, const Key& key) {
 // Out of the list of equal blocks and, if it was their first, out of its bucket's; the next equal one takes its place.
 void HashIndex::remove(BlockId block, const BlockHash& hash) {
     const Entry entry = m_entries[block.value];
-    const std::uint32_t first = first_of(hash, entry.group);
-    if (first != block.value) {
+    if (m_entries[entry.previous].next != 0) {  // it is not the first
+        m_entries[entry.next != 0 ? entry.next : first_of(hash, entry.group)].previous = entry.previous;
         m_entries[entry.previous].next = entry.next;
-        m_entries[entry.next != 0 ? entry.next : first].previous = entry.previous;
         return;
     }
     const std::uint32_t heir = entry.next;
@@ -179,7 +176,7 @@ void HashIndex::remove(BlockId block, const BlockHash& hash) {
         m_entries[heir].above = entry.above;
         m_entries[heir].below = entry.below;
     }
-    (entry.above != 0 ? m_entries[entry.above].below : bucket(hash, entry.group)) = heir != 0 ? heir : entry.below;
+    (entry.above != 0 ? m_entries[entry.above].below : bucket(mixed(hash, entry.group))) = heir != 0 ? heir : entry.below;
     if (entry.below != 0) m_entries[entry.below].above = heir != 0 ? heir : entry.above;
 }
 

@@ -38,6 +38,7 @@ private:
         std::uint32_t above = 0;     // in the bucket; of the first of a list
         std::uint32_t below = 0;
         std::uint32_t group = 0;
+        std::uint32_t tag = 0;       // of hash and group: tells most others in the bucket apart
     };
     // What a block is compared with.
     struct Key {
@@ -47,7 +48,13 @@ private:
         const HashChain& chain;
     };
 
-    std::uint32_t& bucket(const BlockHash& hash, std::uint32_t group);
+    // Bits from hash and group: high ones choose the bucket, low ones are the tag.
+    static std::uint64_t mixed(const BlockHash& hash, std::uint32_t group) {
+        // The multiplier spreads short hashes, whose low bits are all 0.
+        const std::uint64_t product = (first_bytes(hash) + group) * 0x9E3779B97F4A7C15u;
+        return product ^ product >> 32;
+    }
+    std::uint32_t& bucket(std::uint64_t mix) { return m_buckets[(mix >> 32) & (m_buckets.size() - 1)]; }
     std::uint32_t first_of(const BlockHash& hash, std::uint32_t group) const;
     void remove(BlockId block, const BlockHash& hash);
     BlockId find(const Key& key) const;

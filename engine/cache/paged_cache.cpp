@@ -47,21 +47,21 @@ PagedSequence& PagedCache::make(SequenceId sequence) {
 }
 
 Result<void> PagedCache::check(const CachePlan& plan) const {
-    const std::string who = "sequence " + std::to_string(plan.sequence.id.value);
+    const auto who = [&] { return "sequence " + std::to_string(plan.sequence.id.value); };
     if (plan.version != m_version)
-        return Error{"The cache plan of " + who + " is out of date", "Plan again after every change of the pool."};
+        return Error{"The cache plan of " + who() + " is out of date", "Plan again after every change of the pool."};
     if (!plan.fits())
-        return Error{"The cache plan of " + who + " needs " + std::to_string(plan.needed_blocks) + " blocks, but " +
+        return Error{"The cache plan of " + who() + " needs " + std::to_string(plan.needed_blocks) + " blocks, but " +
                          std::to_string(plan.free_blocks) + " are free",
                      "Wait until another sequence ends, or give the pool more blocks."};
     if (plan.kind == CachePlan::grow && plan.request.match && m_index && !find(plan.sequence.id) &&
         !m_index->holds(*plan.request.match, m_matched == plan.sequence.id ? m_matched_chain : HashChain{}))
-        return Error{"The prefix match of " + who + " is out of date", "Look it up again after every change of the pool."};
+        return Error{"The prefix match of " + who() + " is out of date", "Look it up again after every change of the pool."};
     return {};
 }
 
 Result<std::vector<Event>> PagedCache::apply(const CachePlan& plan) {
-    if (auto checked = check(plan); !checked) return checked.error();
+    if (const Result<void> checked = check(plan); !checked) return checked.error();
     ++m_version;
     if (m_index) m_index->set_listener(m_listener);
     std::vector<Event> events;
