@@ -31,11 +31,11 @@ Result<void> audit_queue(const BlockPool& pool) {
     std::uint32_t in_use = 0;
     for (std::uint32_t id = 0; id < pool.size(); ++id) {
         const Block& block = pool.block(BlockId{id});
-        if (block.is_null) {
-            if (id != null_block_id.value || listed[id]) return broken(1, "the null block is in the free queue");
+        if (id == null_block_id.value) {
+            if (listed[id]) return broken(1, "the null block is in the free queue");
             continue;
         }
-        if (block.references < 0 || (block.references == 0) != listed[id] || block.linked != listed[id])
+        if (block.references < 0 || (block.references == 0) != listed[id] || block.linked() != listed[id])
             return broken(1, block_name(id) + " has " + std::to_string(block.references) + " references and is " +
                                  (listed[id] ? "" : "not ") + "in the free queue");
         if (block.references > 0) ++in_use;
@@ -59,10 +59,10 @@ Result<void> audit_tables(const AuditSubject& subject) {
         for (std::size_t logical = 0; logical < table.blocks.size(); ++logical) {
             const BlockId id = table.blocks[logical];
             if (id.value >= subject.pool.size()) return broken(3, who + " points at " + block_name(id.value));
-            if (subject.pool.block(id).is_null) continue;
+            if (id == null_block_id) continue;
             ++pointed[id.value];
             sorted.push_back(id.value);
-            if (subject.pool.block(id).hash && (logical + 1) * subject.block_size > table.tokens)
+            if (subject.pool.hashed(id) && (logical + 1) * subject.block_size > table.tokens)
                 return broken(5, block_name(id.value) + " has a hash, but " + who + " has not filled it");
         }
         std::sort(sorted.begin(), sorted.end());
@@ -71,7 +71,7 @@ Result<void> audit_tables(const AuditSubject& subject) {
     }
     for (std::uint32_t id = 0; id < subject.pool.size(); ++id) {
         const Block& block = subject.pool.block(BlockId{id});
-        if (!block.is_null && block.references != pointed[id])
+        if (id != null_block_id.value && block.references != pointed[id])
             return broken(3, block_name(id) + " has " + std::to_string(block.references) + " references, but " +
                                  std::to_string(pointed[id]) + " table entries point at it");
     }
@@ -84,7 +84,8 @@ Result<void> audit(const AuditSubject& subject) {
     if (auto result = audit_queue(subject.pool); !result) return result;
     if (auto result = audit_tables(subject); !result) return result;
     for (const IndexEntry& entry : subject.index) {
-        if (entry.block.value >= subject.pool.size() || subject.pool.block(entry.block).hash != entry.hash)
+        if (entry.block.value >= subject.pool.size() || !subject.pool.hashed(entry.block) ||
+            *subject.pool.hash(entry.block) != entry.hash)
             return broken(4, "the prefix index points at " + block_name(entry.block.value) + ", whose hash is another");
     }
     return {};
