@@ -20,7 +20,8 @@ Event told(EventKind kind, std::uint32_t sequence, std::uint32_t block = Event{}
     return one;
 }
 
-std::vector<std::uint32_t> values(const std::vector<BlockId>& ids) {
+template <class Ids>
+std::vector<std::uint32_t> values(const Ids& ids) {
     std::vector<std::uint32_t> list;
     for (const BlockId id : ids) list.push_back(id.value);
     return list;
@@ -44,13 +45,15 @@ QString difference(const LaneState& a, const LaneState& b) {
     for (std::size_t i = 0; i < a.sequences().size(); ++i) {
         const SequenceState &x = a.sequences()[i], &y = b.sequences()[i];
         if (x.status != y.status || x.prompt_tokens != y.prompt_tokens || x.computed_tokens != y.computed_tokens ||
-            x.output_tokens != y.output_tokens || x.table != y.table)
+            x.output_tokens != y.output_tokens || x.table != y.table || x.group_tables != y.group_tables ||
+            x.host_blocks != y.host_blocks)
             return QString("sequence %1").arg(i);
     }
     for (std::size_t i = 0; i < a.blocks().size(); ++i) {
         const BlockState &x = a.blocks()[i], &y = b.blocks()[i];
         if (x.owners != y.owners || x.hashed != y.hashed || x.first_owner != y.first_owner || x.logical != y.logical ||
-            x.filled != y.filled)
+            x.filled != y.filled || x.held != y.held || x.group != y.group || x.born != y.born ||
+            x.last_use != y.last_use || x.hash != y.hash || x.parent_hash != y.parent_hash)
             return QString("block %1").arg(i);
     }
     return {};
@@ -257,6 +260,7 @@ void TestLaneState::stateAfterEqualsFullReplayAtEveryStep() {
     QVERIFY(record.memory_bytes() > record.events().bytes());
     LaneState replay(200, 4);
     for (std::size_t step = 0; step < steps; ++step) {
+        replay.begin_step(static_cast<std::uint32_t>(step));
         for (std::uint64_t e = record.step(step).events.begin; e < record.step(step).events.end; ++e)
             replay.apply(record.events()[e]);
         if (step % 29 != 0 && step + 1 < steps) continue;  // each costs up to a key-frame distance
