@@ -36,8 +36,8 @@ std::vector<T> cut_front(std::vector<T>& values, std::size_t count) {
 
 }  // namespace
 
-RadixTree::RadixTree(std::uint32_t page_size, RadixEviction policy, PageHash hash)
-    : m_page_size(page_size), m_policy(policy), m_hash(hash), m_nodes(1) {
+RadixTree::RadixTree(std::uint32_t page_size, RadixEviction policy)
+    : m_page_size(page_size), m_policy(policy), m_nodes(1) {
     assert(page_size >= 1);
     m_nodes[root.value].locks = 1;
 }
@@ -98,10 +98,11 @@ std::uint32_t RadixTree::matching_tokens(const RadixKey& key) const {
     }
 }
 
-RadixTree::Inserted RadixTree::insert(const RadixKey& key, std::span<const BlockId> pages, std::int32_t priority) {
-    std::string extra = encoded(key.extra);
+RadixTree::Inserted RadixTree::insert(const RadixKey& key, std::span<const BlockId> pages,
+                                      std::span<const BlockHash> hashes, std::int32_t priority) {
+    const std::string extra = encoded(key.extra);
     auto rest = key.tokens.first(whole(key.tokens.size()));
-    assert(pages.size() >= rest.size() / m_page_size);
+    assert(pages.size() >= rest.size() / m_page_size && hashes.size() >= rest.size() / m_page_size);
     const std::uint64_t now = ++m_clock;
     Inserted inserted;
     while (!rest.empty()) {
@@ -117,9 +118,10 @@ RadixTree::Inserted RadixTree::insert(const RadixKey& key, std::span<const Block
         rest = rest.subspan(step.tokens);
     }
     if (rest.empty()) return inserted;
-    const std::uint32_t leaf = append(inserted.node.value, RadixKey{rest, key.extra},
-                                      pages.subspan(inserted.present / m_page_size, rest.size() / m_page_size),
-                                      std::move(extra));
+    const std::size_t first = inserted.present / m_page_size, count = rest.size() / m_page_size;
+    const std::uint32_t leaf = append(inserted.node.value, rest, pages.subspan(first, count), hashes.subspan(first, count));
+    if (inserted.node == root) m_nodes[leaf].extra = extra;
+    add_edge(leaf);
     m_nodes[leaf].last_access = m_nodes[leaf].created = now;
     m_nodes[leaf].priority = priority;
     queue(leaf);
@@ -127,31 +129,28 @@ RadixTree::Inserted RadixTree::insert(const RadixKey& key, std::span<const Block
     return inserted;
 }
 
-// A new leaf with all of `rest`, not yet in the order of eviction.
-std::uint32_t RadixTree::append(std::uint32_t parent, const RadixKey& rest, std::span<const BlockId> pages,
-                                std::string extra) {
+// A new leaf with all of `rest`, not yet reachable by an edge and not in the order of eviction.
+std::uint32_t RadixTree::append(std::uint32_t parent, std::span<const TokenId> rest, std::span<const BlockId> pages,
+                                std::span<const BlockHash> hashes) {
     unqueue(parent);
     const std::uint32_t leaf = new_node();
     Node& node = m_nodes[leaf];
     node.parent = parent;
     node.depth = m_nodes[parent].depth + static_cast<std::uint32_t>(m_nodes[parent].tokens.size());
-    node.tokens.assign(rest.tokens.begin(), rest.tokens.end());
+    node.tokens.assign(rest.begin(), rest.end());
     node.pages.assign(pages.begin(), pages.end());
-    if (parent == root.value) node.extra = std::move(extra);
+    node.hashes.assign(hashes.begin(), hashes.end());
     std::optional<BlockHash> before;
     if (parent != root.value) before = m_nodes[parent].hashes.back();
     for (std::size_t page = 0; page < pages.size(); ++page) {
-        const auto tokens = rest.tokens.subspan(page * m_page_size, m_page_size);
-        const BlockHash hash = m_hash(before, tokens, rest.extra);
-        node.hashes.push_back(hash);
-        if (m_listener) m_listener->block_stored(std::span(&hash, 1), before, tokens);
-        before = hash;
+        if (m_listener)
+            m_listener->block_stored(hashes.subspan(page, 1), before, rest.subspan(page * m_page_size, m_page_size));
+        before = hashes[page];
         const std::uint32_t block = pages[page].value;
         if (block >= m_node_of.size()) m_node_of.resize(block + std::size_t{1}, none);
         assert(m_node_of[block] == none);
         m_node_of[block] = leaf;
     }
-    add_edge(leaf);
     m_total += node.tokens.size();
     return leaf;
 }

@@ -55,14 +55,10 @@ struct RadixNodeView {
 
 class RadixTree {
 public:
-    // Hash of a page after the hash of the page before it (none: it begins the prefix).
-    using PageHash = BlockHash (*)(const std::optional<BlockHash>& parent, std::span<const TokenId> page,
-                                   const ExtraKeys& extra);
-
     static constexpr RadixNodeId root{0};
 
     // page_size >= 1 tokens.
-    RadixTree(std::uint32_t page_size, RadixEviction policy, PageHash hash);
+    RadixTree(std::uint32_t page_size, RadixEviction policy);
 
     // One block_stored for each page, one block_removed for each node with the hashes of all its pages (oracle R10).
     void set_listener(CacheListener* listener) { m_listener = listener; }
@@ -80,8 +76,10 @@ public:
         RadixNodeId node = root;    // ends where the key ends
         std::uint32_t present = 0;  // tokens that were there before: their pages stay, the caller's are duplicates
     };
-    // Takes in the pages that are not there yet. pages: at least one for each whole page of the key.
-    Inserted insert(const RadixKey& key, std::span<const BlockId> pages, std::int32_t priority);
+    // Takes in the pages that are not there yet. pages, hashes: at least one for each whole page of the key. The hashes are
+    // names for others, chained from the start of the key; the tree itself compares tokens.
+    Inserted insert(const RadixKey& key, std::span<const BlockId> pages, std::span<const BlockHash> hashes,
+                    std::int32_t priority);
 
     // The nodes from here to the root: owned once more, once less. Unlocking what is not locked is a caller's error.
     void lock(RadixNodeId node);
@@ -156,7 +154,8 @@ private:
     void remove_edge(std::uint32_t node);
     std::uint32_t new_node();
     std::uint32_t split(std::uint32_t node, std::uint32_t tokens);
-    std::uint32_t append(std::uint32_t parent, const RadixKey& rest, std::span<const BlockId> pages, std::string extra);
+    std::uint32_t append(std::uint32_t parent, std::span<const TokenId> rest, std::span<const BlockId> pages,
+                         std::span<const BlockHash> hashes);
     void remove(std::uint32_t node, std::vector<BlockId>& pages);
     bool may_go(std::uint32_t node) const;
     Rank rank(std::uint32_t node) const;
@@ -170,7 +169,6 @@ private:
 
     std::uint32_t m_page_size;
     RadixEviction m_policy;
-    PageHash m_hash;
     CacheListener* m_listener = nullptr;
     std::vector<Node> m_nodes;                                         // index: RadixNodeId
     std::vector<std::uint32_t> m_unused;                               // indices of removed nodes

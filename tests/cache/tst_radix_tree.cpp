@@ -25,12 +25,12 @@ Tokens range(TokenId first, TokenId last) {
 // A tree with blocks handed out in ascending order, as a pool that never ends would.
 struct Scene {
     explicit Scene(std::uint32_t page_size = 1, RadixEviction policy = RadixEviction::lru)
-        : tree(page_size, policy, fnv_page_hash) {}
+        : tree(page_size, policy) {}
 
     RadixTree::Inserted insert(const Tokens& tokens, const ExtraKeys& extra = {}, std::int32_t priority = 0) {
         std::vector<BlockId> pages(tokens.size() / tree.page_size());
         for (BlockId& page : pages) page = BlockId(next++);
-        return tree.insert({tokens, extra}, pages, priority);
+        return tree.insert({tokens, extra}, pages, page_hashes({tokens, extra}, tree.page_size()), priority);
     }
     std::size_t match(const Tokens& tokens, const ExtraKeys& extra = {}) {
         return tree.match({tokens, extra}).pages.size() * tree.page_size();

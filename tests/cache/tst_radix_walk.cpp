@@ -28,7 +28,7 @@ using Model = std::map<std::pair<std::string, Tokens>, Page>;
 struct Walk {
     static constexpr std::uint32_t pool_pages = 300;
 
-    Walk(std::uint32_t page_size, RadixEviction policy) : page(page_size), tree(page_size, policy, fnv_page_hash) {
+    Walk(std::uint32_t page_size, RadixEviction policy) : page(page_size), tree(page_size, policy) {
         for (std::uint32_t id = pool_pages; id >= 1; --id) available.emplace_back(id);
     }
 
@@ -57,7 +57,8 @@ struct Walk {
         std::vector<BlockId> blocks(available.end() - std::ptrdiff_t(pages), available.end());
         available.resize(available.size() - pages);
         const std::size_t present = longest(extra, key);
-        const auto inserted = tree.insert({key, {extra, {}}}, blocks, std::uniform_int_distribution(-2, 2)(random));
+        const auto inserted = tree.insert({key, {extra, {}}}, blocks, page_hashes({key, {extra, {}}}, page),
+                                          std::uniform_int_distribution(-2, 2)(random));
         QCOMPARE(std::size_t{inserted.present}, present);
         for (std::size_t index = 0; index < pages; ++index) {
             if (index * page < present) available.push_back(blocks[index]);  // the caller's duplicate
