@@ -35,30 +35,6 @@ Event allocated(Cause cause, SequenceId sequence, BlockId block, std::size_t log
 
 }  // namespace
 
-Result<void> ContiguousCache::check(const CacheManagerOptions& options) {
-    if (options.blocks < 2)
-        return Error{"cache.blocks is " + std::to_string(options.blocks), "Block 0 is never used; give at least 2."};
-    if (options.block_size < 1) return Error{"cache.block_size is 0", "Give at least 1."};
-    if (options.prefix_caching)
-        return Error{"cache.prefix_caching is true, but cache.kind is contiguous",
-                     "Blocks are found again only in a paged cache; leave prefix_caching out."};
-    if (options.groups.size() != 1)
-        return Error{"cache.kind is contiguous, but the layers form " + std::to_string(options.groups.size()) +
-                         " cache groups",
-                     "Give cache.window or cache.attention_chunk for all layers, or use a paged cache."};
-    if (options.host_blocks > 0)
-        return Error{"scheduler.swap_blocks is " + std::to_string(options.host_blocks) + ", but cache.kind is contiguous",
-                     "Only a paged cache can be swapped out; leave swap_blocks out."};
-    if (options.reserve == Reserve::max && options.max_model_len == 0)
-        return Error{"cache.reserve is max, but cache.max_model_len is not known",
-                     "Give cache.max_model_len, or a model that has a context length."};
-    if (options.watermark_blocks >= options.blocks)
-        return Error{"cache.watermark keeps " + std::to_string(options.watermark_blocks) + " blocks free of " +
-                         std::to_string(options.blocks),
-                     "Give a share below 1."};
-    return {};
-}
-
 ContiguousCache::ContiguousCache(CacheManagerOptions options)
     : CacheManager(std::move(options)), m_buddy(m_options.blocks), m_owner(m_options.blocks) {}
 
@@ -155,11 +131,6 @@ CachePlan ContiguousCache::plan_grow(const GrowRequest& request) const {
         if (whole > plan.free_blocks && chunk <= plan.free_blocks) refuse(Cause::prompt_too_long_now, whole);
     }
     if (chunk > plan.free_blocks) refuse(Cause::pool_too_full, chunk);
-    if (plan.fits() && request.admission && request.others_scheduled &&
-        m_buddy.free_blocks() < chunk + m_options.watermark_blocks) {
-        refuse(Cause::below_watermark, chunk);
-        plan.free_blocks = m_buddy.free_blocks() - std::min(m_buddy.free_blocks(), m_options.watermark_blocks);
-    }
     return plan;
 }
 
@@ -261,10 +232,10 @@ void ContiguousCache::move(const CachePlan& plan, std::uint64_t requested, std::
             std::min<std::uint64_t>(block_size(), plan.request.computed - std::uint64_t{logical} * block_size()));
         events.push_back(copy);
     }
-    for (std::size_t logical = held.table.size(); logical-- > filled;)
-        events.push_back(freed(Cause::grown_by_copy, id, held.table[logical]));
     for (std::size_t logical = filled; logical < next.table.size(); ++logical)
         events.push_back(allocated(Cause::grown_by_copy, id, next.table[logical], logical));
+    for (auto block = held.table.rbegin(); block != held.table.rend(); ++block)
+        events.push_back(freed(Cause::grown_by_copy, id, *block));
     set_owner(held, SequenceId::none());
     m_buddy.release(held.chunk);
     set_owner(next, id);

@@ -14,14 +14,13 @@
 // A reservation that turns out too short (a sequence given more tokens than it announced) grows by copy, too.
 //
 // Plans: needed_blocks is the chunk's length, free_blocks the longest free chunk (what one run could get, not the sum of
-// the holes) or, where the watermark decides, the free blocks above it. The waiting_slots of count_slots() are therefore
-// needed_blocks * block_size of the plan that was refused. With `grow`, whole_prompt asks for a chunk for all tokens, but
-// takes one for the step.
+// the holes). The waiting_slots of count_slots() are therefore needed_blocks * block_size of the plan that was refused.
+// With `grow`, whole_prompt asks for a chunk for all tokens, but takes one for the step.
 //
-// Events of a growth, so that LaneState's replay agrees: copy_on_write for every block that holds tokens (the destination
-// takes the source's place in the table, the source is free); free, then allocate, for the blocks of the old and the new
-// run that hold none. The new run is whole before the first copy; a replay sees at most one block more than the larger.
-// free_order() is the order of addresses: the allocator has no queue. Windows are only masked: no slot is given back.
+// Events of a growth: copy_on_write for every block that holds tokens (the destination takes the source's place in the
+// table), allocate for the blocks of the new run that take none, then free for every block of the old one. So a replay has
+// both runs in use at once, as they are.
+// free_order() is the order of addresses: the allocator has no queue.
 #pragma once
 
 #include "engine/cache/buddy_allocator.h"
@@ -34,9 +33,7 @@ namespace kvloupe {
 
 class ContiguousCache final : public CacheManager {
 public:
-    // Errors: options that contradict this kind, by the scenario's key.
-    static Result<void> check(const CacheManagerOptions& options);
-    // Checked options.
+    // Checked options (CacheManager::create).
     explicit ContiguousCache(CacheManagerOptions options);
 
     std::uint32_t used_blocks() const override { return m_buddy.blocks() - m_buddy.free_blocks(); }

@@ -48,8 +48,8 @@ QByteArray text(const std::vector<Event>& events) {
 // A cache, the recording's view of it, and sequences by their lengths.
 struct Scene {
     explicit Scene(const CacheManagerOptions& given) : cache(given), state(given.blocks, given.block_size) {
-        const auto checked = ContiguousCache::check(given);
-        if (!checked) qFatal("%s", checked.error().sentence.c_str());
+        const auto made = CacheManager::create(given);
+        if (!made) qFatal("%s", made.error().sentence.c_str());
     }
 
     struct Length {
@@ -208,15 +208,16 @@ private Q_SLOTS:
         const Scene::Length length{3, 10};
         QCOMPARE(text(scene.grow(0, length, 0, 3)), QByteArray("allocate 1 0 0\nallocate 2 1 0"));
         // 3 tokens and one slot more: there is room in the chunk, but concatenating takes a new run.
-        QCOMPARE(text(scene.grow(0, length, 3, 1)), QByteArray("copy_on_write 1 3 2\ncopy_on_write 2 4 1"));
+        QCOMPARE(text(scene.grow(0, length, 3, 1)), QByteArray("copy_on_write 1 3 2\ncopy_on_write 2 4 1\nfree 2 0 0\nfree 1 0 0"));
         QCOMPARE(text(scene.cache.table(SequenceId(0))), QByteArray("3 4"));
         // A fifth slot needs three blocks, a chunk of four.
         const auto events = scene.grow(0, length, 4, 1);
-        QCOMPARE(text(events), QByteArray("copy_on_write 3 5 2\ncopy_on_write 4 6 2\nallocate 7 2 0\nallocate 8 3 0"));
+        QCOMPARE(text(events), QByteArray("copy_on_write 3 5 2\ncopy_on_write 4 6 2\nallocate 7 2 0\nallocate 8 3 0\nfree 4 0 0\nfree 3 0 0"));
         for (const Event& event : events) QCOMPARE(event.cause, Cause::grown_by_copy);
-        // Blocks without tokens are not copied: free, then allocate.
+        // Blocks without tokens are not copied.
         QCOMPARE(text(scene.grow(0, length, 5, 1)),
-                 QByteArray("copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nfree 8 0 0\nallocate 4 3 0"));
+                 QByteArray("copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nallocate 4 3 0\n"
+                            "free 8 0 0\nfree 7 0 0\nfree 6 0 0\nfree 5 0 0"));
         const SlotHolder holder{SequenceId(0), 6, length.tokens()};
         QCOMPARE(text(scene.cache.count_slots(std::span(&holder, 1), 0)), QByteArray("6 0 0 0 2 24"));
         QCOMPARE(text(scene.release(0)), QByteArray("free 4 0 0\nfree 3 0 0\nfree 2 0 0\nfree 1 0 0"));
@@ -274,17 +275,12 @@ private Q_SLOTS:
     }
 
     void aRefusalTouchesNothing() {
-        CacheManagerOptions given = options(Reserve::oracle, 9, 4);
-        given.watermark_blocks = 5;
-        Scene scene(given);
+        Scene scene(options(Reserve::oracle, 9, 4));
         scene.grow(0, {16, 1}, 0, 16);  // 4 of 8 blocks
         const CachePlan plan = scene.plan(1, {17, 1}, 0, 17);
         QCOMPARE(plan.refused_because, Cause::pool_too_full);
         QVERIFY(!scene.cache.apply(plan));
         scene.check();
-        QVERIFY(scene.plan(1, {4, 1}, 0, 4).fits());  // nothing else scheduled: the watermark does not count
-        scene.request.others_scheduled = true;
-        QCOMPARE(scene.cache.plan_grow(scene.request).refused_because, Cause::below_watermark);
         const CachePlan stale = scene.plan(1, {4, 1}, 0, 4);
         scene.release(0);
         QVERIFY(!scene.cache.apply(stale));
@@ -319,23 +315,19 @@ private Q_SLOTS:
 
     void contradictoryOptionsAreNamed_data() {
         QTest::addColumn<QByteArray>("key");
-        for (const char* key : {"blocks", "block_size", "prefix_caching", "groups", "swap_blocks", "max_model_len", "watermark"})
-            QTest::newRow(key) << QByteArray(key);
+        for (const char* key : {"prefix_caching", "window", "swap_blocks", "max_model_len"}) QTest::newRow(key) << QByteArray(key);
     }
     void contradictoryOptionsAreNamed() {
         QFETCH(const QByteArray, key);
         CacheManagerOptions given = options(Reserve::max, 9, 4, 32);
-        QVERIFY(ContiguousCache::check(given));
-        if (key == "blocks") given.blocks = 1;
-        if (key == "block_size") given.block_size = 0;
+        QVERIFY(CacheManager::create(given));
         if (key == "prefix_caching") given.prefix_caching = true;
-        if (key == "groups") given.groups.resize(2);
+        if (key == "window") given.groups[0].span.window = 8;
         if (key == "swap_blocks") given.host_blocks = 1;
         if (key == "max_model_len") given.max_model_len = 0;
-        if (key == "watermark") given.watermark_blocks = 9;
-        const auto checked = ContiguousCache::check(given);
-        QVERIFY(!checked);
-        QVERIFY2(checked.error().sentence.find(key.constData()) != std::string::npos, checked.error().sentence.c_str());
+        const auto made = CacheManager::create(given);
+        QVERIFY(!made);
+        QVERIFY2(made.error().message().find(key.constData()) != std::string::npos, made.error().message().c_str());
     }
 
     void aRandomWalkKeepsTablesAndSlots_data() {
