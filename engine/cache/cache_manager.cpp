@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/cache/cache_manager.h"
 
+#include "engine/cache/contiguous_cache.h"
 #include "engine/cache/paged_cache.h"
 
 #include <set>
@@ -52,7 +53,7 @@ Result<void> check_paged(const CacheManagerOptions& options, bool all_full) {
     if (options.groups.size() > 1)
         return Error{"cache.prefix_index radix keeps one KV cache group, but there are " + std::to_string(options.groups.size()),
                      "Use the hash index."};
-    return Error{"cache.prefix_index radix is not part of this build", "Use the hash index."};
+    return {};
 }
 
 Result<void> check_contiguous(const CacheManagerOptions& options, bool all_full) {
@@ -70,7 +71,7 @@ Result<void> check_contiguous(const CacheManagerOptions& options, bool all_full)
         return Error{"cache.watermark does not go with cache.kind contiguous", "Use cache.kind paged."};
     if (options.reserve == Reserve::max && options.max_model_len == 0)
         return Error{"cache.reserve max needs a length", "Give cache.max_model_len."};
-    return Error{"cache.kind contiguous is not part of this build", "Use cache.kind paged."};
+    return {};
 }
 
 }  // namespace
@@ -84,6 +85,7 @@ Result<std::unique_ptr<CacheManager>> CacheManager::create(CacheManagerOptions o
     }
     if (options.kind == CacheKind::contiguous) {
         if (auto checked = check_contiguous(options, all_full); !checked) return checked.error();
+        return std::unique_ptr<CacheManager>(std::make_unique<ContiguousCache>(std::move(options)));
     }
     if (auto checked = check_paged(options, all_full); !checked) return checked.error();
     return std::unique_ptr<CacheManager>(std::make_unique<PagedCache>(std::move(options)));

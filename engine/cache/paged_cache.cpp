@@ -5,6 +5,7 @@
 
 #include "engine/cache/attention_span.h"
 #include "engine/cache/hash_index.h"
+#include "engine/cache/radix_index.h"
 
 #include <algorithm>
 #include <string>
@@ -29,7 +30,9 @@ Event event_of(EventKind kind, Cause cause, SequenceId sequence, BlockId block, 
 PagedCache::PagedCache(CacheManagerOptions options)
     : CacheManager(std::move(options)), m_pool(m_options.blocks, m_options.free_order, m_options.free_queue),
       m_host(m_options.host_blocks) {
-    if (m_options.prefix_caching) m_index = std::make_unique<HashIndex>(m_pool, m_options);
+    if (!m_options.prefix_caching) return;
+    if (m_options.prefix_index == PrefixIndexKind::radix) m_index = std::make_unique<RadixIndex>(m_pool, m_options);
+    else m_index = std::make_unique<HashIndex>(m_pool, m_options);
 }
 
 PagedSequence* PagedCache::find(SequenceId sequence) { return const_cast<PagedSequence*>(std::as_const(*this).find(sequence)); }
@@ -82,7 +85,11 @@ Result<std::vector<Event>> PagedCache::apply(const CachePlan& plan) {
 
 std::vector<Event> PagedCache::note_computed(const CacheSequence& sequence, std::uint32_t computed) {
     std::vector<Event> events;
-    if (PagedSequence* state = find(sequence.id); state && m_index) m_index->after_computed(sequence, *state, computed, events);
+    PagedSequence* state = find(sequence.id);
+    if (!state || !m_index) return events;
+    m_index->set_listener(m_listener);
+    m_index->after_computed(sequence, *state, computed, events);
+    ++m_version;  // what can be evicted may have changed
     return events;
 }
 
@@ -162,14 +169,16 @@ void PagedCache::prepare_writes(const CachePlan& plan, PagedSequence& state, std
         for (std::uint32_t block = range.begin; block < range.end; ++block) {
             const BlockId id = own.table[block];
             if (id == null_block_id) continue;
-            if (m_pool.block(id).references > 1) {
+            if (written_by_copy(id)) {
                 const BlockId copy = pop(plan.sequence.id, events);
                 Event event = event_of(EventKind::copy_on_write, Cause::shared_block_written, plan.sequence.id, id, group);
                 event.other = copy.value;
                 event.tokens = block == range.begin ? request.computed % m_options.block_size : 0;
-                events.push_back(event);
                 own.table[block] = copy;
-                m_pool.release(id);
+                const bool hold = m_index && m_index->keeps(id);
+                if (m_pool.release(id, hold).owners_left == 0 && hold) event.flags |= Event::flag_held;
+                events.push_back(event);
+                if (m_index) m_index->after_copy(plan.sequence.id, block);
             } else if (m_pool.block(id).hash) {
                 forget(id, plan.sequence.id, Cause::last_owner_writes, events);
             } else {
@@ -227,10 +236,11 @@ void PagedCache::apply_fork(const CachePlan& plan, std::vector<Event>& events) {
     event.other = plan.parent.value;
     event.tokens = plan.position;
     events.push_back(event);
+    if (m_index) m_index->after_fork(plan.parent, plan.sequence.id, child);
 }
 
 void PagedCache::leave_all(const CachePlan& plan, PagedSequence& state, std::vector<Event>& events) {
-    if (m_index) m_index->before_release(plan.sequence.id, state);
+    if (m_index) m_index->before_release(plan, state, events);
     for (std::uint32_t group = 0; group < state.groups.size(); ++group) {
         const PagedSequence::Group& own = state.groups[group];
         for (auto block = static_cast<std::uint32_t>(own.table.size()); block-- > 0;) {
@@ -311,6 +321,7 @@ void PagedCache::apply_swap_in(const CachePlan& plan, std::vector<Event>& events
             m_host.give_back(host);
         }
     }
+    if (m_index) m_index->after_swap_in(plan.sequence.id, state);
 }
 
 }  // namespace kvloupe

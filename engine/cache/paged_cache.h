@@ -64,6 +64,7 @@ private:
     BlockRange newly_unseen(const PagedSequence& state, std::uint32_t group, std::uint32_t computed) const;
     // Logical blocks of the group's table that positions [first, end) lie in.
     BlockRange written_blocks(const PagedSequence::Group& group, std::uint64_t first, std::uint64_t end) const;
+    bool written_by_copy(BlockId block) const;  // it has an owner beside its writer
     std::uint64_t copies_needed(const GrowRequest& request, const PagedSequence& state) const;
     std::uint64_t given_back(const GrowRequest& request, const PagedSequence& state) const;
     std::uint64_t hits_leaving(const PrefixMatch& match) const;

@@ -65,13 +65,17 @@ BlockRange PagedCache::written_blocks(const PagedSequence::Group& group, std::ui
     return range.begin < range.end ? range : BlockRange{};
 }
 
+bool PagedCache::written_by_copy(BlockId block) const {
+    return m_pool.block(block).references > 1 || (m_index && m_index->keeps(block));
+}
+
 std::uint64_t PagedCache::copies_needed(const GrowRequest& request, const PagedSequence& state) const {
     const std::uint64_t end = std::uint64_t{request.computed} + request.new_tokens + request.lookahead;
     std::uint64_t copies = 0;
     for (const PagedSequence::Group& group : state.groups) {
         const BlockRange range = written_blocks(group, request.computed, end);
         for (std::uint32_t block = range.begin; block < range.end; ++block)
-            copies += m_pool.block(group.table[block]).references > 1;
+            copies += written_by_copy(group.table[block]);
     }
     return copies;
 }
@@ -204,6 +208,7 @@ Result<CachePlan> PagedCache::plan_evict(BlockId block) const {
     if (m_pool.block(block).references > 0)
         return Error{name + " is in use by " + std::to_string(m_pool.block(block).references) + " sequences and cannot be evicted", ""};
     if (!m_pool.block(block).hash) return Error{name + " holds nothing that could be evicted", ""};
+    if (m_index->pinned(block)) return Error{name + " lies before blocks that are in use and cannot be evicted", ""};
     CachePlan plan = plan_of(CachePlan::evict, {});
     plan.block = block;
     return plan;

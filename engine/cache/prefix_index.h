@@ -42,11 +42,20 @@ public:
     virtual void after_grow(const CacheSequence& sequence, PagedSequence& state, std::vector<Event>& events) = 0;
     // The K/V of its first `computed` tokens lies in the cache.
     virtual void after_computed(const CacheSequence&, PagedSequence&, std::uint32_t /*computed*/, std::vector<Event>&) {}
-    // Its blocks are about to be released.
-    virtual void before_release(SequenceId, PagedSequence&) {}
+    // The child shares the parent's blocks: they stand in its tables and are touched.
+    virtual void after_fork(SequenceId /*parent*/, SequenceId /*child*/, PagedSequence&) {}
+    // It came back from host memory, in blocks of its own.
+    virtual void after_swap_in(SequenceId, PagedSequence&) {}
+    // A copy took the place of this logical block in its table.
+    virtual void after_copy(SequenceId, std::uint32_t /*block*/) {}
+    // Its blocks are about to be released (plan: release or swap_out).
+    virtual void before_release(const CachePlan&, PagedSequence&, std::vector<Event>&) {}
 
-    // The block must stay out of the free queue when its last owner leaves.
+    // The index owns the block beside its owners: who writes it copies it, and it stays out of the free queue when its
+    // last owner leaves.
     virtual bool keeps(BlockId) const { return false; }
+    // A block without an owner that cannot be evicted, because others that are owned depend on it.
+    virtual bool pinned(BlockId) const { return false; }
     // Held blocks that evict_for() can give to the free queue.
     virtual std::uint32_t evictable() const { return 0; }
     // Gives at least `blocks` of them to the free queue; `taker` needs them.
