@@ -6,6 +6,7 @@
 #include "views/logits_view.h"
 #include "views/attention_view.h"
 #include "views/events_view.h"
+#include "views/history_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
 #include "views/requests_view.h"
@@ -49,6 +50,7 @@ constexpr Entry entries[] = {
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"history", QT_TRANSLATE_NOOP("kvloupe::views", "Block history"), "Memory", make<HistoryView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };
