@@ -15,7 +15,8 @@ namespace kvloupe {
 namespace {
 
 constexpr std::size_t few_events = 240;          // forks, copies and preemptions in sight that are drawn
-constexpr std::uint64_t events_read = 200000;    // of the steps in sight, per drawing
+constexpr std::uint64_t events_read = 100000;    // of the steps in sight, per drawing
+constexpr std::size_t many_events = 250;         // evictions and hits in sight that are drawn
 constexpr double glyph_row = 7, glyph_step = 4;  // pixels at 100 %: evictions and hits are drawn from here
 
 }  // namespace
@@ -76,7 +77,12 @@ void HistoryView::paintManyEvents(const Canvas& canvas, const HistoryFrame& fram
     const auto first = static_cast<std::uint32_t>(std::max(0.0, std::floor(frame.axis.begin)));
     const auto end = static_cast<std::uint32_t>(std::min<double>(m_index->steps(), std::ceil(frame.axis.end)));
     if (first >= end || lane.step(end - std::size_t{1}).events.end - lane.step(first).events.begin > events_read) return;
-    const double size = std::min(9.0, frame.perBlock / unit() * 0.7);
+    struct Found {
+        QPointF at;
+        std::uint32_t step = 0;
+        std::uint64_t event = 0;
+    };
+    std::vector<Found> found;
     for (std::uint32_t step = first; step < end; ++step) {
         const LogRange range = lane.step(step).events;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
@@ -84,10 +90,15 @@ void HistoryView::paintManyEvents(const Canvas& canvas, const HistoryFrame& fram
             if (event.kind != EventKind::evict && event.kind != EventKind::prefix_hit) continue;
             const QPointF at(frame.axis.x(step + 0.5), frame.y(event.block.value + 0.5));
             if (at.y() < frame.plot.top() || at.y() > frame.plot.bottom()) continue;
-            const bool now = static_cast<int>(step) == cursor()->step() || cursor()->shown().event == i;
-            canvas.glyph(event.kind, at, size, now ? canvas.colours().focus : canvas.colours().ink1);
-            drawn.push_back({at, i});
+            found.push_back({at, step, i});
+            if (found.size() > many_events) return;
         }
+    }
+    const double size = std::min(9.0, frame.perBlock / unit() * 0.7);
+    for (const Found& each : found) {
+        const bool now = static_cast<int>(each.step) == cursor()->step() || cursor()->shown().event == each.event;
+        canvas.glyph(lane.events()[each.event].kind, each.at, size, now ? canvas.colours().focus : canvas.colours().ink1);
+        drawn.push_back({each.at, each.event});
     }
 }
 

@@ -2,6 +2,7 @@
 //
 // The block history's picture: one image of cells, and over it, where there is room, owners, hatches and ids.
 #include "views/canvas.h"
+#include "views/folded_edge.h"
 #include "views/format.h"
 #include "views/history_view.h"
 #include "views/picking.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr double detailed_row = 8;   // pixels at 100 %: hatches, dots and split owners from here
 constexpr double gap_row = 3.4;      // a line of the panel's colour between rows from here
 constexpr double owner_share = 0.78; // of the hue over the panel
+constexpr std::size_t most_boxes = 1500, most_names = 250;  // stretches of life in sight that are drawn one by one, and named
 
 // Where a tile's cells come from: its own, or a coarser tile that stands in for it.
 struct Source {
@@ -23,11 +25,9 @@ struct Source {
     HistoryTileKey key;
     std::uint32_t up = 0, across = 0;  // levels that it is coarser
 
-    std::uint8_t cell(std::uint64_t row, std::uint64_t column) const {  // of the picture's level
-        if (!tile) return history_cell::unknown;
-        const std::uint64_t r = (row >> up) - std::uint64_t{key.row} * HistoryTile::edge;
-        const std::uint64_t c = (column >> across) - std::uint64_t{key.column} * HistoryTile::edge;
-        return tile->cells[r * HistoryTile::edge + c];
+    // Cells of a row of the picture's level; the first is that of the tile's own column `key.column * edge`.
+    const std::uint8_t* row(std::uint64_t at) const {
+        return tile->cells.data() + ((at >> up) - std::uint64_t{key.row} * HistoryTile::edge) * HistoryTile::edge;
     }
 };
 
@@ -42,18 +42,26 @@ QColor ownedColour(const Palette& colours, unsigned owner) { return mixed(colour
 
 }  // namespace
 
-// Cells of the plot as pixels of the device, one run per cell and one copy per further line of a row.
+bool HistoryView::Composed::operator==(const Composed& other) const {
+    return size == other.size && colours == other.colours && steps == other.steps && tiles == other.tiles &&
+           firstBlock == other.firstBlock && perBlock == other.perBlock && begin == other.begin && perStep == other.perStep &&
+           ratio == other.ratio;
+}
+
+// Cells of the plot as pixels of the device: one run per stretch of equal cells, one copy per further line of a row.
 void HistoryView::compose(const HistoryFrame& frame, double ratio, QImage& image) {
     const QSize size(std::max(1, qRound(frame.plot.width() * ratio)), std::max(1, qRound(frame.plot.height() * ratio)));
     if (image.size() != size) image = QImage(size, QImage::Format_RGB32);
     const Palette& colours = palette_();
     QRgb lut[256];
     std::fill(std::begin(lut), std::end(lut), colours.panel.rgb());
+    const bool detailed = !frame.folded() && frame.perBlock >= detailed_row * unit();
     lut[history_cell::free] = colours.free.rgb();
-    lut[history_cell::cached] = cachedColour(colours).rgb();
+    lut[history_cell::cached] = detailed ? colours.free.rgb() : cachedColour(colours).rgb();
     lut[history_cell::shared] = colours.ink1.rgb();
     for (unsigned hue = 0; hue < history_cell::hues; ++hue) lut[history_cell::owned + hue] = ownedColour(colours, hue).rgb();
-    const QRgb gap = colours.panel.rgb();
+    const QRgb gap = colours.panel.rgb(), hatch = colours.hatch.rgb();
+    const int period = std::max(3, qRound(5 * unit() * ratio));
 
     const std::uint32_t steps = m_stepsKnown, edge = HistoryTile::edge;
     const double perStep = frame.axis.perStep * ratio, perBlock = frame.perBlock * ratio;
@@ -62,61 +70,74 @@ void HistoryView::compose(const HistoryFrame& frame, double ratio, QImage& image
     const auto firstRow = static_cast<std::uint64_t>(std::max(0.0, frame.firstBlock)) >> frame.blockLevel;
     const double endBlock = std::min(frame.blockAt(frame.plot.bottom()), blockCount());
     const auto endRow = static_cast<std::uint64_t>(std::ceil(endBlock)) / frame.blocksPerCell() + 1;
-    const auto xOf = [&](std::uint64_t column) {
-        return std::clamp(static_cast<int>(std::lround((static_cast<double>(column << frame.stepLevel) - frame.axis.begin) * perStep)), 0, size.width());
-    };
+    const auto pixel = [](double at, int most) { return static_cast<int>(std::clamp<double>(std::round(at), 0, most)); };
+    const int lastX = pixel((steps - frame.axis.begin) * perStep, size.width());
+    std::vector<int> edges;  // right edges of columns
+    for (std::uint64_t column = firstColumn; column < endColumn; ++column)
+        edges.push_back(std::min(lastX, pixel((static_cast<double>((column + 1) << frame.stepLevel) - frame.axis.begin) * perStep, size.width())));
     const auto yOf = [&](std::uint64_t row) {
-        return std::clamp(static_cast<int>(std::lround((static_cast<double>(row << frame.blockLevel) - frame.firstBlock) * perBlock)), 0, size.height());
+        return pixel((static_cast<double>(row << frame.blockLevel) - frame.firstBlock) * perBlock, size.height());
     };
-    std::vector<int> edges;
-    for (std::uint64_t column = firstColumn; column <= endColumn; ++column) edges.push_back(xOf(column));
-    const int lastX = static_cast<int>(std::clamp<double>(std::lround((steps - frame.axis.begin) * perStep), 0, size.width()));
-
-    const auto sourceOf = [&](std::uint32_t row, std::uint32_t column) {
+    const auto sourceOf = [&](std::uint64_t row, std::uint64_t column) {
         Source source;
-        source.key = {frame.blockLevel, frame.stepLevel, row, column};
+        source.key = {frame.blockLevel, frame.stepLevel, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(column)};
         source.tile = m_tiles.find(source.key, steps).tile;
-        if (!source.tile) {
-            const auto found = m_tiles.coarser(source.key, 30, 30);
-            if (found.tile) {
-                source.up = found.key.blockLevel - frame.blockLevel;
-                source.across = found.key.stepLevel - frame.stepLevel;
-                source.tile = found.tile;
-                source.key = found.key;
-            }
-        }
+        if (source.tile) return source;
+        const auto found = m_tiles.coarser(source.key, 30, 30);
+        if (!found.tile) return source;
+        source.up = found.key.blockLevel - frame.blockLevel;
+        source.across = found.key.stepLevel - frame.stepLevel;
+        source.tile = found.tile;
+        source.key = found.key;
         return source;
     };
     std::vector<Source> sources;  // of one row of tiles
     std::uint64_t sourcesOf = ~std::uint64_t{0};
+    std::vector<std::pair<int, int>> cached;  // pixels of one row that are hatched
+    const auto lineOf = [&image](int y) { return reinterpret_cast<QRgb*>(image.scanLine(y)); };
     int done = 0;
     for (std::uint64_t row = firstRow; row < endRow && done < size.height(); ++row) {
         const int top = yOf(row), bottom = yOf(row + 1);
-        for (; done < top; ++done) std::fill_n(reinterpret_cast<QRgb*>(image.scanLine(done)), size.width(), gap);
+        for (; done < top; ++done) std::fill_n(lineOf(done), size.width(), gap);
         if (bottom <= top) continue;
         if (row / edge != sourcesOf) {
             sourcesOf = row / edge;
             sources.clear();
-            for (std::uint64_t tile = firstColumn / edge; tile <= endColumn / edge; ++tile)
-                sources.push_back(sourceOf(static_cast<std::uint32_t>(row / edge), static_cast<std::uint32_t>(tile)));
+            for (std::uint64_t tile = firstColumn / edge; tile <= (endColumn - 1) / edge; ++tile) sources.push_back(sourceOf(row / edge, tile));
         }
-        auto* line = reinterpret_cast<QRgb*>(image.scanLine(top));
-        int x = 0;
-        for (std::size_t i = 0; i + 1 < edges.size(); ++i) {
-            const int end = std::min(edges[i + 1], lastX);
-            if (end <= x) continue;
-            const std::uint64_t column = firstColumn + i;
-            const QRgb colour = lut[sources[column / edge - firstColumn / edge].cell(row, column)];
-            std::fill_n(line + x, end - x, colour);
-            x = end;
+        QRgb* line = lineOf(top);
+        cached.clear();
+        int from = 0, x = 0;
+        std::uint8_t run = history_cell::unknown;
+        const auto flush = [&] {
+            if (x > from) std::fill_n(line + from, x - from, lut[run]);
+            if (detailed && run == history_cell::cached && x > from) cached.emplace_back(from, x);
+            from = x;
+        };
+        std::uint64_t column = firstColumn;
+        for (const Source& source : sources) {
+            const std::uint64_t end = std::min(endColumn, (column / edge + 1) * edge);
+            const std::uint8_t* cells = source.tile ? source.row(row) : nullptr;
+            const std::uint64_t base = std::uint64_t{source.key.column} * edge;
+            for (; column < end; ++column) {
+                const std::uint8_t cell = cells ? cells[(column >> source.across) - base] : history_cell::unknown;
+                if (cell != run) {
+                    flush();
+                    run = cell;
+                }
+                x = std::max(x, edges[column - firstColumn]);
+            }
         }
+        flush();
         std::fill_n(line + x, size.width() - x, gap);
-        const bool line1 = perBlock >= gap_row * ratio && frame.blockLevel == 0;
-        for (int y = top + 1; y < bottom; ++y) std::copy_n(line, size.width(), reinterpret_cast<QRgb*>(image.scanLine(y)));
-        if (line1) std::fill_n(reinterpret_cast<QRgb*>(image.scanLine(bottom - 1)), size.width(), gap);
+        for (int y = top + 1; y < bottom; ++y) std::copy_n(line, size.width(), lineOf(y));
+        for (const auto& [left, right] : cached)
+            for (int y = top; y < bottom; ++y)
+                for (int at = left + (period - (left + y) % period) % period; at < right; at += period) lineOf(y)[at] = hatch;
+        if (perBlock >= gap_row * ratio && frame.blockLevel == 0) std::fill_n(lineOf(bottom - 1), size.width(), gap);
         done = bottom;
     }
-    for (; done < size.height(); ++done) std::fill_n(reinterpret_cast<QRgb*>(image.scanLine(done)), size.width(), gap);
+    for (; done < size.height(); ++done) std::fill_n(lineOf(done), size.width(), gap);
 }
 
 void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
@@ -129,7 +150,10 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     const double ratio = screen || painter.device()->devType() == QInternal::Image ? painter.device()->devicePixelRatioF() : 2;
     QImage own;
     QImage& image = screen ? m_image : own;
-    compose(frame, ratio, image);
+    const Composed now{frame.plot.size(), ratio, &palette_(), m_stepsKnown, m_tiles.version(), frame.firstBlock, frame.perBlock,
+                       frame.axis.begin, frame.axis.perStep};
+    if (!screen || !(now == m_composed)) compose(frame, ratio, image);
+    if (screen) m_composed = now;
     painter.save();
     painter.setRenderHint(QPainter::SmoothPixmapTransform, false);
     painter.setOpacity(stale() ? 0.6 : 1);
@@ -140,7 +164,8 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     if (index()) paintRows(canvas, frame);
     painter.restore();
     paintLabels(canvas, frame);
-    paintFoldedEdges(canvas, frame);
+    if (frame.blockLevel > 0) paintFoldedEdge(canvas, frame.plot.topLeft(), frame.plot.bottomLeft());
+    if (frame.stepLevel > 0) paintFoldedEdge(canvas, frame.plot.bottomLeft(), frame.plot.bottomRight());
     frame.axis.paintTicks(canvas);
     painter.save();
     painter.setClipRect(frame.plot.adjusted(-canvas.u(6), -canvas.u(6), canvas.u(6), canvas.u(2)), Qt::IntersectClip);
@@ -153,45 +178,67 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     if (index()) paintLife(canvas, frame);
 }
 
-void HistoryView::paintInterval(const Canvas& canvas, const QRectF& box, HistoryIndex::Code code, const QRectF& plot) const {
-    QPainter& painter = canvas.painter();
-    const Palette& colours = canvas.colours();
-    const std::vector<SequenceId> owners = m_index->owners(code);
-    switch (HistoryIndex::kindOf(code)) {
-    case BlockKind::free: return;
-    case BlockKind::cached:
-        painter.fillRect(box, colours.free);
-        canvas.hatch(box & plot, colours.hatch);
-        return;
-    case BlockKind::owned:
-        if (owners.front().value >= history_cell::hues)
-            canvas.ownerRect(box & plot, owners.front().value, ownedColour(colours, owners.front().value));
-        break;
-    case BlockKind::shared: {
-        // Split into its owners, one above the other, in an ink border.
+// Stretches of blocks' lives that are in use, one by one: a dot pattern where hues repeat, shared ones split into their
+// owners, names where there is room.
+class HistoryView::Stretches {
+public:
+    Stretches(const HistoryView& view, const Canvas& canvas, const QRectF& plot)
+        : m_view(view), m_canvas(canvas), m_plot(plot), m_font(canvas.font({10.5, QFont::DemiBold})), m_metrics(m_font) {
+        const int side = std::max(6, qRound(canvas.u(10)));
+        QImage dots(side, side, QImage::Format_ARGB32_Premultiplied);
+        dots.fill(Qt::transparent);
+        QPainter painter(&dots);
+        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setPen(Qt::NoPen);
+        QColor ink = canvas.colours().ink1;
+        ink.setAlphaF(0.55f);
+        painter.setBrush(ink);
+        for (const double at : {0.25, 0.75}) painter.drawEllipse(QPointF(side * at, side * at), canvas.u(1), canvas.u(1));
+        m_dots = QBrush(dots);
+    }
+
+    void paint(const QRectF& box, HistoryIndex::Code code) {
+        QPainter& painter = m_canvas.painter();
+        const std::vector<SequenceId> owners = m_view.m_index->owners(code);
+        if (owners.size() == 1 && Palette::repeats(owners.front().value)) painter.fillRect(box & m_plot, m_dots);
+        if (owners.size() < 2) return;
         const double height = box.height() / static_cast<double>(owners.size());
         for (std::size_t i = 0; i < owners.size() && height >= 1; ++i)
             painter.fillRect(QRectF(box.left(), box.top() + static_cast<double>(i) * height, box.width(), height),
-                             ownedColour(colours, owners[i].value));
-        canvas.outline(box.adjusted(0.5, 0.5, -0.5, -0.5), colours.ink1, 1.2);
-        break;
+                             ownedColour(m_canvas.colours(), owners[i].value));
+        painter.setPen(QPen(m_canvas.colours().ink1, m_canvas.u(1.2)));
+        painter.setBrush(Qt::NoBrush);
+        painter.drawRect(box.adjusted(0.5, 0.5, -0.5, -0.5));
     }
+
+    void name(const QRectF& box, HistoryIndex::Code code) {
+        const QRectF seen = box & m_plot;
+        if (box.height() < m_canvas.u(13) || seen.width() < m_canvas.u(16)) return;
+        const std::vector<SequenceId> owners = m_view.m_index->owners(code);
+        QString text = owners.size() > 1 ? tr("%1 owners").arg(owners.size())
+                                         : sequenceName(*m_view.m_seen, m_view.m_index->lane(), owners.front());
+        const double room = seen.width() - m_canvas.u(10);
+        if (owners.size() > 1 && m_metrics.horizontalAdvance(text) > room) text = QString::number(owners.size());
+        const double width = m_metrics.horizontalAdvance(text);
+        if (text.isEmpty() || width > room) return;
+        const QRectF place(seen.left() + m_canvas.u(2), seen.top() + m_canvas.u(1), width + m_canvas.u(6), seen.height() - m_canvas.u(2));
+        QPainter& painter = m_canvas.painter();
+        QColor under = m_canvas.colours().panel;
+        under.setAlphaF(0.72f);
+        painter.fillRect(place, under);
+        painter.setFont(m_font);
+        painter.setPen(m_canvas.colours().ink1);
+        painter.drawText(place, Qt::AlignCenter | Qt::TextSingleLine | Qt::TextDontClip, text);
     }
-    // Who it is, where there is room for a name.
-    const QRectF seen = box & plot;
-    if (box.height() < canvas.u(13) || seen.width() < canvas.u(22)) return;
-    QString text = sequenceName(*m_seen, m_index->lane(), owners.front());
-    if (owners.size() > 1) text = tr("%1 owners").arg(owners.size());
-    const TextStyle style{10.5, QFont::DemiBold, colours.ink1, false};
-    if (canvas.width(text, style) + canvas.u(8) > seen.width()) text = owners.size() > 1 ? QString::number(owners.size()) : QString();
-    const double width = canvas.width(text, style) + canvas.u(6);
-    if (text.isEmpty() || width > seen.width()) return;
-    const QRectF place(seen.left() + canvas.u(2), seen.top() + canvas.u(1), width, seen.height() - canvas.u(2));
-    QColor under = colours.panel;
-    under.setAlphaF(0.72f);
-    painter.fillRect(place, under);
-    canvas.text(place, text, style, Qt::AlignCenter, Qt::ElideNone);
-}
+
+private:
+    const HistoryView& m_view;
+    const Canvas& m_canvas;
+    QRectF m_plot;
+    QFont m_font;
+    QFontMetricsF m_metrics;
+    QBrush m_dots;
+};
 
 void HistoryView::paintRows(const Canvas& canvas, const HistoryFrame& frame) const {
     if (frame.folded() || stale()) return;
@@ -203,16 +250,25 @@ void HistoryView::paintRows(const Canvas& canvas, const HistoryFrame& frame) con
     const Pick& locked = cursor()->locked();
     const bool chosenSequence = locked.sequence && !locked.block && (!locked.lane || *locked.lane == m_lane);
     if (!detailed && !chosenSequence) return;
+    std::vector<std::pair<QRectF, HistoryIndex::Code>> boxes;
     for (std::uint32_t block = first; block < end; ++block)
-        for (const HistoryIndex::Interval& each : m_index->intervals(block, begin, last)) {
-            const QRectF box(QPointF(frame.axis.x(each.begin), frame.y(block)),
-                             QPointF(frame.axis.x(each.end), frame.y(block + 1.0) - 1));
-            if (detailed) paintInterval(canvas, box, each.code, frame.plot);
-            if (!chosenSequence || HistoryIndex::kindOf(each.code) == BlockKind::cached) continue;
-            const auto owners = m_index->owners(each.code);
-            if (std::find(owners.begin(), owners.end(), *locked.sequence) != owners.end())
-                canvas.outline(box.adjusted(0.5, 0.5, -0.5, -0.5), canvas.colours().ink1, 1.4);
-        }
+        for (const HistoryIndex::Interval& each : m_index->intervals(block, begin, last))
+            if (HistoryIndex::kindOf(each.code) == BlockKind::owned || HistoryIndex::kindOf(each.code) == BlockKind::shared)
+                boxes.emplace_back(QRectF(QPointF(frame.axis.x(each.begin), frame.y(block)),
+                                          QPointF(frame.axis.x(each.end), frame.y(block + 1.0) - 1)), each.code);
+    if (boxes.size() > most_boxes) return;  // the image alone: they are too small to be told apart
+    Stretches stretches(*this, canvas, frame.plot);
+    canvas.painter().setRenderHint(QPainter::Antialiasing, false);
+    for (const auto& [box, code] : boxes) {
+        if (detailed) stretches.paint(box, code);
+        if (!chosenSequence) continue;
+        const auto owners = m_index->owners(code);
+        if (std::find(owners.begin(), owners.end(), *locked.sequence) != owners.end())
+            canvas.outline(box.adjusted(0.5, 0.5, -0.5, -0.5), canvas.colours().ink1, 1.4);
+    }
+    if (detailed && boxes.size() <= most_names)
+        for (const auto& [box, code] : boxes) stretches.name(box, code);
+    canvas.painter().setRenderHint(QPainter::Antialiasing);
 }
 
 void HistoryView::paintLabels(const Canvas& canvas, const HistoryFrame& frame) const {
@@ -238,21 +294,6 @@ void HistoryView::paintLabels(const Canvas& canvas, const HistoryFrame& frame) c
     canvas.text(QRectF(-frame.plot.height() / 2, -canvas.u(8), frame.plot.height(), canvas.u(16)), tr("physical block"),
                 {11, QFont::Normal, colours.ink2, false}, Qt::AlignCenter);
     painter.restore();
-}
-
-// A zig-zag along the edge of an axis that is folded.
-void HistoryView::paintFoldedEdges(const Canvas& canvas, const HistoryFrame& frame) const {
-    QPainter& painter = canvas.painter();
-    painter.setPen(QPen(canvas.colours().ink3, canvas.u(1)));
-    painter.setBrush(Qt::NoBrush);
-    const double tooth = canvas.u(4);
-    QPolygonF right, left;
-    for (double y = frame.plot.top(); y <= frame.plot.bottom(); y += tooth)
-        left << QPointF(frame.plot.left() - canvas.u(1) - (left.size() % 2 ? tooth / 2 : 0), y);
-    for (double x = frame.plot.left(); x <= frame.plot.right(); x += tooth)
-        right << QPointF(x, frame.plot.bottom() + (right.size() % 2 ? tooth / 2 : 0));
-    if (frame.blockLevel > 0) painter.drawPolyline(left);
-    if (frame.stepLevel > 0) painter.drawPolyline(right);
 }
 
 void HistoryView::paintSelection(const Canvas& canvas, const HistoryFrame& frame) const {

@@ -156,9 +156,11 @@ std::size_t HistoryTiles::Hash::operator()(const HistoryTileKey& key) const noex
 void HistoryTiles::clear() {
     m_tiles.clear();
     m_uses.clear();
+    ++m_version;
 }
 
 void HistoryTiles::insert(const HistoryTileKey& key, std::shared_ptr<const HistoryTile> tile) {
+    ++m_version;
     const auto [place, isNew] = m_tiles.try_emplace(key);
     if (isNew) {
         m_uses.push_front(key);

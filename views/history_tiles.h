@@ -73,6 +73,7 @@ public:
     };
     Coarser coarser(const HistoryTileKey& key, std::uint8_t mostBlockLevel, std::uint8_t mostStepLevel) const;
 
+    std::uint64_t version() const { return m_version; }  // changes with every insertion
     std::uint64_t memoryBytes() const { return m_tiles.size() * (HistoryTile::edge * HistoryTile::edge + 96); }
 
 private:
@@ -84,6 +85,7 @@ private:
         std::list<HistoryTileKey>::iterator use;
     };
     std::uint64_t m_budget;
+    std::uint64_t m_version = 0;
     std::unordered_map<HistoryTileKey, Entry, Hash> m_tiles;
     std::list<HistoryTileKey> m_uses;  // the latest first
 };

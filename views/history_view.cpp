@@ -12,7 +12,7 @@ namespace kvloupe {
 namespace {
 
 constexpr std::uint64_t tile_budget = std::uint64_t{64} << 20;
-constexpr std::uint64_t cost_inline = 40000;  // events, or changes and blocks of tiles, that one frame may read: about 2 ms
+constexpr std::uint64_t cost_inline = 20000;  // events, or changes and blocks of tiles, that one frame may read: about 1 ms
 constexpr double least_row = 3;               // pixels: blocks that are lower are folded
 constexpr double least_step = 1.5;            // pixels: narrower steps are; nobody picks one out of a stretch
 constexpr double least_cell = 1.5;            // pixels of a folded cell, both ways

@@ -72,9 +72,19 @@ protected:
     void keyPressEvent(QKeyEvent* event) override;
 
 private:
+    class Stretches;
     struct Glyph {  // as drawn last on screen
         QPointF centre;
         std::uint64_t event = 0;
+    };
+    struct Composed {  // what the image of the screen was made for
+        QSizeF size;
+        double ratio = 0;
+        const Palette* colours = nullptr;
+        std::uint32_t steps = 0;
+        std::uint64_t tiles = 0;
+        double firstBlock = 0, perBlock = 0, begin = 0, perStep = 0;
+        bool operator==(const Composed& other) const;
     };
     HistoryFrame frameFor(const QRectF& area) const;
     void explain();
@@ -94,14 +104,12 @@ private:
 
     void compose(const HistoryFrame& frame, double ratio, QImage& image);
     void paintRows(const Canvas& canvas, const HistoryFrame& frame) const;
-    void paintInterval(const Canvas& canvas, const QRectF& box, HistoryIndex::Code code, const QRectF& plot) const;
     void paintLabels(const Canvas& canvas, const HistoryFrame& frame) const;
     void paintGlyphs(const Canvas& canvas, const HistoryFrame& frame);
     void paintFewEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const;
     void paintManyEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const;
     void paintSelection(const Canvas& canvas, const HistoryFrame& frame) const;
     void paintLife(const Canvas& canvas, const HistoryFrame& frame) const;
-    void paintFoldedEdges(const Canvas& canvas, const HistoryFrame& frame) const;
     void paintLegend(const Canvas& canvas, const HistoryFrame& frame) const;
 
     std::shared_ptr<const Recording> m_seen;
@@ -114,7 +122,8 @@ private:
     StepRange m_steps;
     bool m_blocksZoomed = false;
     double m_blockBegin = 0, m_blockEnd = 1;   // where zoomed
-    QImage m_image;                            // of the screen, kept for its memory
+    QImage m_image;                            // of the screen
+    Composed m_composed;
     std::vector<Glyph> m_glyphs;
     QPointF m_pressed;
     bool m_dragging = false, m_moved = false;
