@@ -14,6 +14,7 @@
 #include "views/pool_view.h"
 #include "views/stages_view.h"
 #include "views/step_time_view.h"
+#include "views/schedule_view.h"
 #include "views/sweep_view.h"
 #include "views/tokens_view.h"
 
@@ -49,6 +50,7 @@ constexpr Entry entries[] = {
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };
