@@ -12,6 +12,7 @@
 #include "views/timeline_view.h"
 #include "views/next_token_view.h"
 #include "views/pool_view.h"
+#include "views/prefix_tree_view.h"
 #include "views/stages_view.h"
 #include "views/step_time_view.h"
 #include "views/schedule_view.h"
@@ -51,6 +52,7 @@ constexpr Entry entries[] = {
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
     {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
+    {"prefix-tree", QT_TRANSLATE_NOOP("kvloupe::views", "Prefix tree"), "Memory", make<PrefixTreeView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };
