@@ -6,6 +6,7 @@
 #include "views/logits_view.h"
 #include "views/attention_view.h"
 #include "views/events_view.h"
+#include "views/genealogy_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
 #include "views/requests_view.h"
@@ -53,6 +54,7 @@ constexpr Entry entries[] = {
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
     {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
     {"prefix-tree", QT_TRANSLATE_NOOP("kvloupe::views", "Prefix tree"), "Memory", make<PrefixTreeView>},
+    {"genealogy", QT_TRANSLATE_NOOP("kvloupe::views", "Genealogy"), "Memory", make<GenealogyView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };
