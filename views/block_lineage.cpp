@@ -283,10 +283,10 @@ void BlockLineage::lineUp(const LaneRecord& lane) {
     }
 }
 
-BlockLineage BlockLineage::of(const BlockEvents& events, BlockId block, std::uint64_t end) {
+BlockLineage BlockLineage::of(const BlockEvents& events, BlockId block, std::uint64_t when, std::uint64_t end) {
     BlockLineage lineage;
     if (!events.lane()) return lineage;
-    lineage.ancestors(events, block, end);
+    lineage.ancestors(events, block, when);
     if (lineage.empty()) return lineage;
     // The first content says where in its sequence all of them stand.
     const Event& first = events.lane()->events()[lineage.m_contents.front().birth];

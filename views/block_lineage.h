@@ -69,8 +69,8 @@ public:
         std::vector<std::uint32_t> holds;  // by begin
     };
 
-    // Lineage of the content that the block had before event `end`; empty where it never had one.
-    static BlockLineage of(const BlockEvents& events, BlockId block, std::uint64_t end);
+    // Lineage of the content that the block had before event `when`, up to event `end`; empty where it never had one.
+    static BlockLineage of(const BlockEvents& events, BlockId block, std::uint64_t when, std::uint64_t end);
 
     bool empty() const { return m_contents.empty(); }
     const std::vector<Content>& contents() const { return m_contents; }  // the first is the oldest

@@ -73,7 +73,7 @@ void GenealogyView::paintHold(const Canvas& canvas, const Layout& layout, const 
     const double left = std::max(axis.plot.left(), axis.x(hold.begin + (copied ? 0.5 : 0)));
     const double right = std::min(axis.plot.right(), axis.x(end));
     if (right < axis.plot.left() || left > axis.plot.right()) return;
-    const QRectF bar(left, row.center().y() - canvas.u(5), std::max(2.0, right - left), canvas.u(10));
+    const QRectF bar(left, row.center().y() - canvas.u(3.5), std::max(2.0, right - left), canvas.u(11));
     if (hold.cached) {
         painter.fillRect(bar, colours.free);
         canvas.hatch(bar, colours.hatch, 5);
@@ -99,7 +99,7 @@ void GenealogyView::paintJoints(const Canvas& canvas, const Layout& layout, doub
     const Palette& colours = canvas.colours();
     QPainter& painter = canvas.painter();
     const LaneRecord& lane = *cursor()->laneRecord();
-    const auto middle = [&](std::size_t line) { return top + (static_cast<double>(line) + 0.5) * layout.line; };
+    const auto middle = [&](std::size_t line) { return top + (static_cast<double>(line) + 0.5) * layout.line + canvas.u(2); };
     const auto colour = [&](std::uint64_t event) {
         const bool now = static_cast<int>(m_events.stepOf(event)) == cursor()->stepOf(cursor()->lane());
         const EventKind kind = lane.events()[event].kind;
@@ -116,11 +116,11 @@ void GenealogyView::paintJoints(const Canvas& canvas, const Layout& layout, doub
             double glyphX = x;
             if (event.kind == EventKind::fork && line.parent != BlockLineage::none && line.parent < layout.shown) {
                 painter.setPen(QPen(colour(hold.event), canvas.u(1.2)));
-                painter.drawLine(QPointF(x, middle(line.parent) + canvas.u(5)), QPointF(x, middle(i) - canvas.u(5)));
+                painter.drawLine(QPointF(x, middle(line.parent) + canvas.u(6)), QPointF(x, middle(i) - canvas.u(10)));
             } else if (event.kind == EventKind::allocate) {
-                glyphX = std::max(axis.plot.left() + canvas.u(2), axis.x(hold.begin) + canvas.u(2));
+                glyphX = std::max(axis.plot.left(), axis.x(hold.begin)) + canvas.u(3.5);
             }
-            const double y = event.kind == EventKind::copy_on_write ? middle(i) : middle(i) - canvas.u(6);
+            const double y = event.kind == EventKind::copy_on_write ? middle(i) : middle(i) - canvas.u(8.5);
             canvas.glyph(event.kind, QPointF(glyphX, y), event.kind == EventKind::copy_on_write ? 10 : 8, colour(hold.event));
         }
     }

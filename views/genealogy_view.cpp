@@ -40,21 +40,27 @@ void GenealogyView::setZoomState(const QVariant& state) {
 double GenealogyView::stripHeight() const { return (height() > 240 * unit() ? 40 : height() > 120 * unit() ? 21 : 0) * unit(); }
 
 // The locked block; else the destination of the last copy up to the cursor.
-BlockId GenealogyView::choice() const {
-    const Pick& locked = cursor()->locked();
-    if (locked.block && *locked.block != null_block_id && (!locked.lane || *locked.lane == cursor()->lane())) return *locked.block;
+GenealogyView::Choice GenealogyView::choice() const {
     const int step = cursor()->stepOf(cursor()->lane());
     if (step < 0) return {};
-    const std::uint64_t end = cursor()->laneRecord()->step(static_cast<std::size_t>(step)).events.end;
+    const LaneRecord& lane = *cursor()->laneRecord();
+    const std::uint64_t end = lane.step(static_cast<std::size_t>(step)).events.end;
+    const Pick& locked = cursor()->locked();
+    if (locked.block && *locked.block != null_block_id && (!locked.lane || *locked.lane == cursor()->lane())) {
+        // An event in focus speaks of what the block held then.
+        if (locked.event && *locked.event < end) return {*locked.block, *locked.event + 1};
+        return {*locked.block, end};
+    }
     const auto& copies = m_events.copies();
     const auto after = std::lower_bound(copies.begin(), copies.end(), end);
-    return after == copies.begin() ? BlockId() : BlockId(cursor()->laneRecord()->events()[*(after - 1)].other);
+    if (after == copies.begin()) return {};
+    return {BlockId(lane.events()[*(after - 1)].other), *(after - 1) + 1};
 }
 
 void GenealogyView::refresh() {
     const LaneRecord* lane = cursor()->laneRecord();
     m_lineage = {};
-    m_block = {};
+    m_choice = {};
     setSubtitle({});
     const auto empty = [this](const QString& sentence, bool step = false) {
         setCards({});
@@ -68,14 +74,12 @@ void GenealogyView::refresh() {
     m_events.update(*cursor()->recording(), cursor()->lane());
     const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
     const QString number = formatCount(step);
-    m_chosen = cursor()->locked().block.has_value();
-    m_block = choice();
-    m_chosen = m_chosen && m_block.valid() && cursor()->locked().block == m_block;
-    if (!m_block.valid() || m_block.value >= state->blocks().size())
+    m_choice = choice();
+    m_chosen = cursor()->locked().block && m_choice.block == *cursor()->locked().block;
+    if (!m_choice.block.valid() || m_choice.block.value >= state->blocks().size())
         return empty(tr("No block was copied up to step %1. Click a block in any view to see who has shared it.").arg(number));
-    m_lineage = BlockLineage::of(m_events, m_block, lane->step(step).events.end);
-    if (m_lineage.empty()) return empty(tr("Block %1 was not used up to step %2. Click another, or press Esc.").arg(m_block.value).arg(number));
-    m_owners = state->blocks()[m_block.value].owners;
+    m_lineage = BlockLineage::of(m_events, m_choice.block, m_choice.when, lane->step(step).events.end);
+    if (m_lineage.empty()) return empty(tr("Block %1 was not used up to step %2. Click another, or press Esc.").arg(m_choice.block.value).arg(number));
     m_saved = sharingSaved(lane->info(), *state);
     setEmpty({});
     layOut();
@@ -84,8 +88,10 @@ void GenealogyView::refresh() {
 
 void GenealogyView::refreshSelection() {
     // Only a lock changes which block is shown.
-    const bool chosen = cursor()->locked().block.has_value();
-    if (cursor()->laneRecord() && (choice() != m_block || chosen != m_chosen)) refresh();
+    if (!cursor()->laneRecord()) return;
+    const Choice now = choice();
+    const bool chosen = cursor()->locked().block && now.block == *cursor()->locked().block;
+    if (now != m_choice || chosen != m_chosen) refresh();
     update();
 }
 
@@ -108,11 +114,18 @@ void GenealogyView::explain() {
     const BlockLineage::Content& content = m_lineage.contents()[m_lineage.focus()];
     const Event& birth = lane.events()[content.birth];
     const QString step = formatCount(m_events.stepOf(content.birth));
-    QStringList parts{m_chosen ? tr("block %1, locked, Esc clears").arg(m_block.value) : tr("block %1, copied last").arg(m_block.value)};
+    QStringList parts{m_chosen ? tr("block %1, locked, Esc clears").arg(content.block.value) : tr("block %1, copied last").arg(content.block.value)};
     if (birth.kind == EventKind::copy_on_write) parts << tr("copied from block %1 at step %2").arg(QString::number(birth.block.value), step);
     else if (birth.kind == EventKind::swap_in) parts << tr("swapped in at step %1").arg(step);
     else parts << tr("allocated at step %1").arg(step);
-    parts << (m_owners == 1 ? tr("1 owner") : tr("%1 owners").arg(m_owners));
+    std::size_t owners = 0;
+    std::uint32_t last = 0;
+    for (const BlockLineage::Hold& hold : m_lineage.holds()) {
+        if (hold.content != m_lineage.focus() || hold.cached) continue;
+        owners += hold.end == BlockLineage::open_end;
+        if (hold.end != BlockLineage::open_end) last = std::max(last, hold.end - 1);
+    }
+    parts << (owners == 1 ? tr("1 owner") : owners > 1 ? tr("%1 owners").arg(owners) : tr("left by its last owner at step %1").arg(formatCount(last)));
     const Layout layout = layoutFor(QRectF(rect()));
     const std::size_t folded = m_lineage.lines().size() - layout.shown + m_lineage.left();
     if (folded > 0) parts << tr("folded: %1").arg(formatCount(folded));
@@ -124,10 +137,10 @@ GenealogyView::Layout GenealogyView::layoutFor(const QRectF& area) const {
     Layout layout;
     const double scale = unit(), width = std::min(area.width(), contentWidth());
     layout.labels = (width > 520 * scale ? 92 : 58) * scale;
-    layout.line = 22 * scale;
+    layout.line = 24 * scale;
     layout.shown = std::min(m_lineage.lines().size(), most_lines);
     layout.wide = width > 560 * scale;
-    const double left = area.left() + layout.labels, top = area.top() + 8 * scale;
+    const double left = area.left() + layout.labels, top = area.top() + 4 * scale;
     const double height = static_cast<double>(layout.shown) * layout.line;
     const QRectF plot(left, top, std::max(20.0, width - layout.labels - 14 * scale), height);
     layout.axis = StepAxis::over(plot, QRectF(left, plot.bottom() + 2 * scale, plot.width(), StepAxis::height * scale), range());
@@ -196,10 +209,8 @@ std::optional<std::uint32_t> GenealogyView::holdAt(const Layout& layout, const Q
 Pick GenealogyView::pickOf(int card) const { return pickEvent(m_lineage.events()[static_cast<std::size_t>(card)]); }
 
 void GenealogyView::choose(int card) {
-    // The event comes into focus at its own step; the block shown stays the same.
-    Pick pick = pickOf(card);
-    if (m_chosen) pick.block = m_block;
-    cursor()->lock(pick);
+    // The event comes into focus, and with it the block that it speaks of, which is of the same lineage.
+    cursor()->lock(pickOf(card));
 }
 
 void GenealogyView::mouseMoveEvent(QMouseEvent* event) {

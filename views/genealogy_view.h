@@ -24,7 +24,7 @@ public:
     void fit() override;
 
     const BlockLineage& lineage() const { return m_lineage; }
-    BlockId block() const { return m_block; }
+    BlockId block() const { return m_choice.block; }
     std::pair<double, double> range() const { return m_range.of(cursor()->stepCount()); }
 
 protected:
@@ -58,7 +58,13 @@ private:
         bool moved = false;       // it copied K/V
         QString sentence;
     };
-    BlockId choice() const;
+    // A block and the event before which it had the content that is meant.
+    struct Choice {
+        BlockId block;
+        std::uint64_t when = 0;
+        bool operator==(const Choice&) const = default;
+    };
+    Choice choice() const;
     Layout layoutFor(const QRectF& area) const;
     Told tell(std::uint64_t event) const;
     void explain();
@@ -75,9 +81,8 @@ private:
 
     BlockEvents m_events;
     BlockLineage m_lineage;
-    BlockId m_block;
+    Choice m_choice;
     bool m_chosen = false;        // by the lock; else the block copied last
-    std::uint32_t m_owners = 0;
     SharingSaved m_saved;
     StepRange m_range;
 };

@@ -40,7 +40,7 @@ public:
     };
 
     struct Options {
-        std::uint32_t recentSteps = 64;    // evicted blocks are shown that long
+        std::uint32_t recentSteps = 32;    // evicted blocks are shown that long
         std::uint32_t recentBlocks = 512;  // and no more of them
     };
 

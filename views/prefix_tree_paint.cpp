@@ -64,7 +64,7 @@ void PrefixTreeView::paintAxis(const Canvas& canvas, const Layout& layout, const
     const double inSight = layout.plot.width() / layout.cell;
     for (double base = 1; blocks < inSight / wanted; base *= 2) blocks = base;
     const double step = blocks * m_blockSize;
-    for (double token = std::ceil(layout.begin / step) * step; x(layout, token) <= layout.plot.right(); token += step) {
+    for (double token = std::ceil(layout.begin / step) * step; token <= layout.end && x(layout, token) <= layout.plot.right(); token += step) {
         const double at = x(layout, token);
         const QString text = formatCount(static_cast<quint64>(token));
         const double half = canvas.width(text, style) / 2;
@@ -310,17 +310,18 @@ void PrefixTreeView::paintStrip(const Canvas& canvas, const QRectF& strip) const
         next |= node.next == 1;
         gone |= node.orphan;
     }
-    PrefixTree::Node sample;
+    // Samples are cells that are there, plain hues first.
+    PrefixTree::Node sample, shared;
     sample.filled = m_blockSize;
     sample.owners = 1;
-    sample.owner = SequenceId(0);
-    for (const PrefixTree::Node& node : m_tree.nodes())
-        if (node.owners == 1) {
+    for (const PrefixTree::Node& node : m_tree.nodes()) {
+        if (node.owners == 1 && (!sample.owner.valid() || (Palette::repeats(sample.owner.value) && !Palette::repeats(node.owner.value))))
             sample.owner = node.owner;
-            break;
-        }
+        if (node.owners > 1 && shared.owners == 0) shared = node;
+    }
+    shared.hits = 0;
     if (looks[0]) entry(tr("in use"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
-    if (looks[1]) entry(tr("shared"), [&](const QRectF& box) { painter.fillRect(box, colours.ink1); });
+    if (looks[1]) entry(tr("shared"), [&](const QRectF& box) { paintCell(canvas, box.adjusted(0, 0, canvas.u(3), 0), shared); });
     sample.owners = 0;
     if (looks[2]) entry(tr("free but cached"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
     sample.evicted = true;

@@ -225,12 +225,14 @@ void PrefixTreeView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString PrefixTreeView::owners(const PrefixTree::Node& node, std::size_t limit) const {
+    constexpr std::size_t enough = 64;  // a system prompt may have thousands
+    std::vector<SequenceId> all = m_state->owners_of(node.block, std::max(limit, enough));
+    std::sort(all.begin(), all.end());
     QStringList names;
-    for (const SequenceId owner : m_state->owners_of(node.block, limit))
-        names << sequenceName(*cursor()->recording(), *cursor()->laneRecord(), owner);
-    names.sort();
-    if (node.owners > limit) names << tr("%1 more").arg(formatCount(node.owners - limit));
-    return names.join(QStringLiteral(", "));
+    for (std::size_t i = 0; i < std::min(limit, all.size()); ++i)
+        names << sequenceName(*cursor()->recording(), *cursor()->laneRecord(), all[i]);
+    const QString text = names.join(QStringLiteral(", "));
+    return node.owners > limit ? tr("%1 +%2").arg(text, formatCount(node.owners - limit)) : text;
 }
 
 QString PrefixTreeView::stateName(const PrefixTree::Node& node) const {
@@ -246,7 +248,7 @@ QString PrefixTreeView::blockText(const PrefixTree::Node& node, int longest) con
 
 QString PrefixTreeView::rowName(const PrefixTree::Row& row) const {
     const PrefixTree::Node& first = m_tree.nodes()[m_tree.order()[row.begin]];
-    if (first.owners > 0) return owners(first, 3);
+    if (first.owners > 0) return owners(first, first.owners > 3 ? 2 : 3);
     return m_tokens.text(first.writer, first.logical * m_blockSize, m_blockSize, 40);
 }
 
@@ -263,8 +265,10 @@ QString PrefixTreeView::rowText(const PrefixTree::Row& row) const {
     if (tokens || !evicted) parts << tr("%1 tokens").arg(formatCount(tokens));
     if (evicted) parts << tr("%1 evicted").arg(formatCount(evicted));
     if (hits) parts << (hits == 1 ? tr("1 hit") : tr("%1 hits").arg(formatCount(hits)));
-    if (next) parts << (next == 1 ? tr("goes next") : tr("goes as no. %1").arg(formatCount(next)));
-    return parts.join(QStringLiteral(" · "));
+    QString text = originMark(Origin::measured) + QLatin1Char(' ') + parts.join(QStringLiteral(" · "));
+    if (!next) return text;
+    const QString goes = next == 1 ? tr("goes next") : tr("goes as no. %1").arg(formatCount(next));
+    return text + QStringLiteral(" · ") + (m_tree.predicted() ? originMark(Origin::predicted) + QLatin1Char(' ') + goes : goes);
 }
 
 QString PrefixTreeView::describe(const PrefixTree::Node& node) const {

@@ -171,7 +171,7 @@ void ScheduleView::paintRun(const Canvas& canvas, const Layout& layout, const QR
     }
     case Doing::prefill: {
         const QRectF box = bar(0.64);
-        if (step >= 5) {
+        if (step >= canvas.u(8)) {
             for (double x = run.left; x < run.right - 0.5; x += step)
                 canvas.ownerRect(QRectF(x, box.top(), std::min(step, run.right - x) - 1, box.height()), owner, colours.owner(owner));
         } else {
@@ -187,7 +187,7 @@ void ScheduleView::paintRun(const Canvas& canvas, const Layout& layout, const QR
             painter.setBrush(canvas.ownerBorder(owner));
             const double radius = std::min(canvas.u(3), box.height() / 2 - 0.5);
             for (double x = run.left + step / 2; x < run.right; x += step) painter.drawEllipse(QPointF(x, box.center().y()), radius, radius);
-        } else if (step >= 5) {
+        } else if (step >= canvas.u(8)) {
             for (double x = run.left; x < run.right - 0.5; x += step)
                 canvas.ownerRect(QRectF(x, box.top(), std::min(step, run.right - x) - 1, box.height()), owner,
                                  canvas.mix(colours.owner(owner), colours.panel, 0.8));
