@@ -54,7 +54,7 @@ void AttentionView::refresh() {
     m_heads = info.query_heads;
     m_kvHeads = std::max(1u, info.kv_heads);
     m_blockSize = info.kv_cache ? state->block_size() : 0;
-    m_table = state->sequences()[sequence.value].table.to_vector();
+    m_table = state->sequences()[sequence.value].table;
     m_index.update(*cursor()->recording(), cursor()->lane(), sequence);
     m_track.update(*cursor()->recording(), cursor()->lane(), sequence, m_step);
     const QString who = sequenceLabel(*cursor()->recording(), *lane, sequence);

@@ -55,7 +55,7 @@ void PoolView::refresh() {
         if (pick.block)
             for (const BlockOwner& owner : m_blocks.owners(pick.block->value))
                 if (owner.sequence == focus) m_group = owner.group;
-        m_table = tableOf(sequence, m_group).to_vector();
+        m_table = tableOf(sequence, m_group);
     }
     for (std::size_t s = 0; s < m_state->sequences().size(); ++s)
         if (!m_state->sequences()[s].table.empty()) m_owners.push_back(SequenceId(static_cast<std::uint32_t>(s)));

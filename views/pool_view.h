@@ -87,7 +87,7 @@ private:
     PoolColour m_colour = PoolColour::owner;
     QueueShown m_queueShown = QueueShown::strip;
     std::uint8_t m_group = 0;              // cache group whose table is shown
-    std::vector<BlockId> m_table;          // of the sequence in focus
+    TableState m_table;                    // of the sequence in focus
     std::vector<std::uint32_t> m_touched;  // blocks of what the callout tells
     std::vector<SequenceId> m_owners;      // sequences that own blocks, ascending
     std::vector<BlockId> m_freeOrder;      // from the head, as many as are shown

@@ -104,7 +104,7 @@ void TokensView::refresh() {
     m_work = workOf(*lane, sequence, step);
     const SequenceState& now = state->sequences()[sequence.value];
     m_blockSize = lane->info().kv_cache ? state->block_size() : 0;
-    m_table = now.table.to_vector();
+    m_table = now.table;
     m_written = now.computed_tokens;
     m_owners.clear();
     for (const BlockId block : m_table)

@@ -74,7 +74,7 @@ private:
     StepWork m_work;
     std::uint32_t m_blockSize = 0;     // 0: the lane keeps no cache
     std::uint32_t m_written = 0;       // tokens whose K/V lie in the cache
-    std::vector<BlockId> m_table;
+    TableState m_table;
     std::vector<std::uint32_t> m_owners;  // per logical block
 };
 

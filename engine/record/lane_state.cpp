@@ -122,10 +122,10 @@ void LaneState::place(const Event& event) {
         if (block.hashed) remember(event.sequence, event.group, logical, block.hash);
     } else {
         drop_hash(event.block.value);
-        block.filled = event.kind == EventKind::swap_in ? event.tokens : 0;
+        set_filled(block, event.kind == EventKind::swap_in ? event.tokens : 0);
         block.born = m_step;
     }
-    block.filled = std::max(block.filled, slots_written(event.sequence, logical));
+    set_filled(block, std::max(block.filled, slots_written(event.sequence, logical)));
 }
 
 void LaneState::fill(SequenceId id, std::uint32_t first, std::uint32_t end) {
@@ -139,7 +139,7 @@ void LaneState::fill(SequenceId id, std::uint32_t first, std::uint32_t end) {
         for (std::uint32_t logical = first / m_block_size; logical < last; ++logical) {
             if (!in_pool(entries[logical])) continue;
             BlockState& block = edit(entries[logical].value);
-            block.filled = std::max(block.filled, slots_written(id, logical));
+            set_filled(block, std::max(block.filled, slots_written(id, logical)));
             block.last_use = m_step;
         }
     }
@@ -179,7 +179,7 @@ void LaneState::copy_on_write(const Event& event) {
     }
     drop_hash(destination.value);
     BlockState& copy = edit(destination.value);
-    copy.filled = event.tokens;
+    set_filled(copy, event.tokens);
     copy.born = m_step;
 }
 

@@ -99,6 +99,8 @@ public:
     std::uint32_t used_blocks() const { return m_used; }        // blocks with an owner
     std::uint32_t cached_blocks() const { return m_cached; }    // blocks without one whose content can be hit
     std::uint32_t host_blocks() const { return m_host; }        // of host memory that hold swapped-out sequences
+    std::uint64_t token_slots() const { return m_filled; }      // slots with a token in blocks with an owner, each once
+    std::uint64_t saved_blocks() const { return m_saved; }      // by sharing: owners - 1, over all shared blocks
     std::uint32_t groups() const { return m_groups; }           // KV cache groups seen so far, at least 1
 
     const std::vector<std::uint32_t>& holders() const { return m_holders; }  // sequences with a table, unordered
@@ -162,6 +164,7 @@ private:
     void remember(SequenceId id, std::uint8_t group, std::uint32_t logical, std::uint64_t hash);
     std::uint32_t slots_written(SequenceId id, std::uint32_t logical) const;
     BlockState& edit(std::uint32_t block) { return m_blocks.edit(block, m_made); }
+    void set_filled(BlockState& state, std::uint32_t filled);
     bool in_pool(BlockId block) const { return block.value != null_block_id.value && block.value < m_blocks.size(); }
 
     // Events.
@@ -180,6 +183,8 @@ private:
     std::uint32_t m_used = 0;
     std::uint32_t m_cached = 0;
     std::uint32_t m_host = 0;
+    std::uint64_t m_filled = 0;
+    std::uint64_t m_saved = 0;
     std::uint32_t m_groups = 1;
     Blocks m_blocks;
     Sequences m_sequences;

@@ -83,6 +83,9 @@ void LaneState::join(SequenceId id, std::uint32_t block, std::uint32_t logical, 
         if (state.held) state.held = false;
         else unlink(block);
         ++m_used;
+        m_filled += state.filled;
+    } else {
+        ++m_saved;
     }
     ++state.owners;
     state.group = group;
@@ -103,6 +106,11 @@ void LaneState::join(SequenceId id, std::uint32_t block, std::uint32_t logical, 
         unused = owner;
     }
     ++state.m_more_count;
+}
+
+void LaneState::set_filled(BlockState& state, std::uint32_t filled) {
+    if (state.owners > 0) m_filled += std::uint64_t{filled} - state.filled;
+    state.filled = filled;
 }
 
 void LaneState::detach(SequenceId id, std::uint32_t block) {
@@ -126,11 +134,13 @@ void LaneState::part(SequenceId id, std::uint32_t block, std::uint8_t flags) {
     BlockState& state = edit(block);
     state.last_use = m_step;
     if (--state.owners > 0) {
+        --m_saved;
         if (state.first_owner == id || !state.hashed) settle(block);
         compact(state, block);
         return;
     }
     --m_used;
+    m_filled -= state.filled;
     forget_owners(state);
     state.first_owner = SequenceId::none();
     state.logical = 0;
@@ -163,7 +173,7 @@ void LaneState::settle(std::uint32_t block) {
     for (std::uint32_t i = state.m_more; i != none && filled < state.filled; i = m_owners[i].next)
         if (stands(m_owners[i].sequence, m_owners[i].logical, block))
             filled = std::max(filled, slots_written(m_owners[i].sequence, m_owners[i].logical));
-    state.filled = filled;
+    set_filled(state, filled);
 }
 
 // What nobody owns is lost without its hash; what is owned holds what its owners wrote.
