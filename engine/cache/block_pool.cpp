@@ -6,13 +6,14 @@
 
 namespace kvloupe {
 
-BlockPool::BlockPool(std::uint32_t blocks) {
+BlockPool::BlockPool(std::uint32_t blocks, FreeOrder order, std::span<const BlockId> first) : m_order(order) {
     assert(blocks >= 2);
     m_blocks.resize(std::size_t{blocks} + 1);
-    m_blocks[sentinel()].previous = m_blocks[sentinel()].next = sentinel();
-    for (std::uint32_t id = 0; id < blocks; ++id) link_between(m_blocks[sentinel()].previous, id, sentinel());
-    unlink(null_block_id);
     m_blocks[null_block_id.value].is_null = true;
+    m_blocks[sentinel()].previous = m_blocks[sentinel()].next = sentinel();
+    append(first);
+    for (std::uint32_t id = 1; id < blocks; ++id)
+        if (!m_blocks[id].linked) link_between(m_blocks[sentinel()].previous, id, sentinel());
 }
 
 std::optional<BlockId> BlockPool::take(bool* evicted) {
@@ -30,20 +31,52 @@ std::optional<BlockId> BlockPool::take(bool* evicted) {
 void BlockPool::touch(BlockId id) {
     Block& block = m_blocks[id.value];
     if (block.is_null) return;
-    if (block.linked) unlink(id);
+    if (block.linked)
+        unlink(id);
+    else if (block.references == 0)
+        --m_held;
+    else
+        ++m_extra_references;
     ++block.references;
 }
 
-BlockPool::Released BlockPool::release(BlockId id) {
+BlockPool::Released BlockPool::release(BlockId id, bool hold) {
     Block& block = m_blocks[id.value];
     if (block.is_null || block.references <= 0) return {};
-    if (--block.references > 0) return {block.references, false};
-    const bool front = !block.hash.has_value();
+    if (--block.references > 0) {
+        --m_extra_references;
+        return {block.references, false};
+    }
+    if (!hold) return {0, link_by_rule(id)};
+    ++m_held;
+    return {};
+}
+
+bool BlockPool::let_go(BlockId id) {
+    assert(!m_blocks[id.value].linked && m_blocks[id.value].references == 0);
+    --m_held;
+    return link_by_rule(id);
+}
+
+bool BlockPool::link_by_rule(BlockId id) {
+    const bool front = m_order == FreeOrder::vllm && !m_blocks[id.value].hash.has_value();
     if (front)
         prepend(std::span(&id, 1));
     else
         append(std::span(&id, 1));
-    return {0, front};
+    return front;
+}
+
+void BlockPool::set_hash(BlockId id, const BlockHash& hash) {
+    Block& block = m_blocks[id.value];
+    if (block.linked && !block.hash) ++m_free_hashed;
+    block.hash = hash;
+}
+
+void BlockPool::clear_hash(BlockId id) {
+    Block& block = m_blocks[id.value];
+    if (block.linked && block.hash) --m_free_hashed;
+    block.hash.reset();
 }
 
 void BlockPool::append(std::span<const BlockId> ids) {
@@ -66,6 +99,7 @@ void BlockPool::unlink(BlockId id) {
     m_blocks[block.next].previous = block.previous;
     block.linked = false;
     --m_free;
+    if (block.hash) --m_free_hashed;
 }
 
 std::vector<BlockId> BlockPool::free_order(std::size_t limit) const {
@@ -87,6 +121,7 @@ void BlockPool::link_between(std::uint32_t previous, std::uint32_t id, std::uint
     m_blocks[previous].next = id;
     m_blocks[next].previous = id;
     ++m_free;
+    if (block.hash) ++m_free_hashed;
 }
 
 }  // namespace kvloupe

@@ -16,7 +16,7 @@
 namespace kvloupe {
 
 // What a change would take. Valid until the next apply().
-struct CachePlan {
+struct ReservingPlan {
     enum Kind : std::uint8_t { grow, release };
     Kind kind = grow;
     SequenceId sequence;
@@ -26,6 +26,7 @@ struct CachePlan {
     std::uint64_t version = 0;
     bool fits() const { return new_blocks <= free_blocks; }
 };
+using CachePlan = ReservingPlan;
 
 // What apply() did, in order.
 struct CacheChanges {
