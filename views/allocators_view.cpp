@@ -46,7 +46,7 @@ void AllocatorsView::refresh() {
 void AllocatorsView::gather() {
     m_rows.clear();
     const Recording* recording = cursor()->recording();
-    if (isEmptyShown() || !recording) return;
+    if (isEmptyShown() || !m_history.holds(recording)) return;
     for (std::uint32_t i = 0; i < recording->lanes().size(); ++i) {
         const LaneId id(i);
         const int step = cursor()->stepOf(id);

@@ -31,7 +31,7 @@ void SplitView::fit() { setZoomState({}); }
 void SplitView::setZoomState(const QVariant& state) {
     m_steps.setState(state);
     cursor()->setStepRange(m_steps.zoomed() ? std::optional(m_steps.of(cursor()->stepCount())) : std::nullopt);
-    if (!isEmptyShown()) explain();
+    explain();
     update();
 }
 
@@ -42,7 +42,8 @@ void SplitView::followSteps() {
 }
 
 const SlotSeries* SplitView::series() const {
-    return cursor()->laneRecord() && !isEmptyShown() ? &m_history.lane(cursor()->lane()) : nullptr;
+    if (isEmptyShown() || !cursor()->laneRecord() || !m_history.holds(cursor()->recording())) return nullptr;
+    return &m_history.lane(cursor()->lane());
 }
 
 void SplitView::refresh() {
