@@ -12,6 +12,7 @@
 // contiguous and decode attention reads one KV head at a time.
 #pragma once
 
+#include "engine/key_span.h"
 #include "engine/model/model.h"
 #include "engine/record/dtype.h"
 #include "engine/record/result.h"
@@ -32,6 +33,7 @@ struct MemoryCounters {
     std::uint64_t weights = 0;      // bytes allocated by the backend (mapped weights that were not copied: 0)
     std::uint64_t kv_cache = 0;
     std::uint64_t activations = 0;
+    std::uint64_t host_blocks = 0;  // room for swapped-out blocks, in main memory
 };
 
 // A device buffer. Freed by its owner's destructor through the backend that made it; must not outlive it.
@@ -67,6 +69,17 @@ public:
     virtual ~KvCache() = default;
     virtual const KvCacheShape& shape() const = 0;
     virtual std::uint64_t bytes() const = 0;  // as allocated
+    // Finite values that became infinite when they were stored, because they lie beyond the precision's range; since the
+    // cache was made. A step's own number is the difference of two reads. Valid after the step's synchronise() or read().
+    virtual std::uint64_t overflowed_values() const = 0;
+};
+
+// Main memory for blocks that were swapped out of one cache. Its blocks are numbered from 0.
+class HostBlocks {
+public:
+    virtual ~HostBlocks() = default;
+    virtual std::uint32_t count() const = 0;
+    virtual std::uint64_t bytes() const = 0;  // as allocated
 };
 
 // Everything an operation needs to know about the rows of a step. Rows of one sequence are consecutive and ascending in
@@ -76,13 +89,16 @@ struct Batch {
         std::uint32_t first_row = 0;     // in the batch
         std::uint32_t rows = 0;          // queries of this sequence
         std::uint32_t first_position = 0;// position of its first row
-        std::uint32_t table_begin = 0;   // its block table in block_tables
+        // Its block tables in block_tables: (groups, table_size). Entries whose keys no row sees may be anything; the
+        // null block (0) stands there.
+        std::uint32_t table_begin = 0;
         std::uint32_t table_size = 0;
-        // Keys of row r: positions 0 .. first_position + r.
+        // Keys of row r: those of positions 0 .. first_position + r that the layer's span lets it see.
     };
     std::vector<TokenId> tokens;             // (rows)
     std::vector<std::uint32_t> positions;    // (rows)
-    std::vector<std::uint64_t> slots;        // (rows) where K/V of the row is written
+    // KV cache groups: sets of layers that share block tables and slots. Usually one.
+    std::vector<std::uint64_t> slots;        // (groups, rows) where K/V of the row is written
     std::vector<std::uint32_t> block_tables; // concatenated physical block ids
     std::vector<Sequence> sequences;
     std::vector<std::uint32_t> logit_rows;   // rows whose logits are wanted
@@ -94,8 +110,14 @@ struct Batch {
 struct AttentionProbe {
     std::vector<std::uint32_t> heads;  // query heads of the layer at hand
     // Filled by attention(): for head h (index into heads), row r of the batch: weights[h][r] has
-    // positions[r] + 1 softmax weights.
+    // positions[r] + 1 softmax weights; 0 where the span masks a key.
     std::vector<std::vector<std::vector<float>>> weights;
+};
+
+struct RotaryShape {
+    float theta = 10000.0f;
+    std::uint32_t rotary_dim = 0;
+    RotaryLayout layout = RotaryLayout::half_split;
 };
 
 struct AttentionShape {
@@ -103,12 +125,9 @@ struct AttentionShape {
     std::uint32_t kv_heads = 0;   // query head h reads KV head h / (query_heads / kv_heads)
     std::uint32_t head_dim = 0;
     float scale = 0;              // 1 / sqrt(head_dim)
-};
-
-struct RotaryShape {
-    float theta = 10000.0f;
-    std::uint32_t rotary_dim = 0;
-    RotaryLayout layout = RotaryLayout::half_split;
+    KeySpan span = {};            // of the layer
+    std::uint32_t group = 0;      // whose block tables and slots the layer uses
+    RotaryShape rotary = {};      // how keys were rotated; read only where span.rank is set
 };
 
 // Measured duration of one marked stage.
@@ -139,6 +158,8 @@ public:
     virtual Result<std::unique_ptr<Buffer>> buffer(std::uint64_t bytes, Purpose purpose) = 0;
     // purpose: kv_cache for a lane's pool, activations for the scratch of a lane without a cache.
     virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) = 0;
+    // Room for `count` blocks of that cache in main memory.
+    virtual Result<std::unique_ptr<HostBlocks>> host_blocks(const KvCache& cache, std::uint32_t count) = 0;
 
     // --- a step ---
     // Makes the batch known to the device. Rows are bounded by what the caller sized its buffers for.
@@ -150,10 +171,11 @@ public:
     // out (rows, weight.rows) = in (rows, weight.cols) * weight^T; accumulate: += instead of =
     virtual void matmul(const Weight& weight, const Buffer& in, std::uint32_t rows, Buffer& out, bool accumulate) = 0;
     // Rotates q (rows, query_heads, head_dim) in place by the row's position and k (rows, kv_heads, head_dim) likewise,
-    // and writes k and v of every row into its slot of the layer.
+    // and writes k and v of every row into its slot of the shape's group.
     virtual void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape,
                               const RotaryShape& rotary, KvCache& cache, std::uint32_t layer) = 0;
-    // out (rows, query_heads, head_dim) = softmax(scale * q k^T, causal) v over the block tables.
+    // out (rows, query_heads, head_dim) = softmax(scale * q k^T over the keys that shape.span shows) v, through the block
+    // tables. What is masked is never read into a result, and a block that holds nothing else is not read at all.
     // The result does not depend on the block size, bit for bit. probe: may be null.
     virtual void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer,
                            Buffer& out, AttentionProbe* probe) = 0;
@@ -165,7 +187,12 @@ public:
     virtual Result<void> read(const Buffer& in, std::span<float> destination) = 0;
     // Copies K/V of `tokens` slots from the start of one block to another, all layers.
     virtual void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) = 0;
-    // Fills a block of all layers with NaN (debug: a read of a slot that was never written then shows).
+    // The same to and from main memory. The caller keeps the order: a block is swapped in after it was swapped out.
+    virtual void swap_out(const KvCache& cache, std::uint32_t block, HostBlocks& host, std::uint32_t host_block,
+                          std::uint32_t tokens) = 0;
+    virtual void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
+                         std::uint32_t tokens) = 0;
+    // Fills a block of all layers with NaN, the null block too (debug: a read of a slot that was never written then shows).
     virtual void poison_block(KvCache& cache, std::uint32_t block) = 0;
     virtual Result<void> synchronise() = 0;
 

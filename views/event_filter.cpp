@@ -2,6 +2,7 @@
 #include "views/event_filter.h"
 
 #include "engine/record/describe.h"
+#include "views/event_names.h"
 #include "views/picking.h"
 
 #include <QCoreApplication>
@@ -17,8 +18,9 @@ QString translated(const char* text) { return QCoreApplication::translate("kvlou
 
 EventFilter EventFilter::parse(const QString& line) {
     EventFilter filter;
-    static const QRegularExpression spaces(QStringLiteral("\\s+"));
-    for (const QString& word : line.split(spaces, Qt::SkipEmptyParts)) {
+    static const QRegularExpression word_pattern(QStringLiteral("(?:[^\\s\"]|\"[^\"]*\"?)+"));
+    for (auto matches = word_pattern.globalMatch(line); matches.hasNext();) {
+        const QString word = matches.next().captured().remove(QLatin1Char('"'));
         const qsizetype colon = word.indexOf(QLatin1Char(':'));
         const QString key = word.left(colon).toLower(), value = word.mid(colon + 1);
         if (colon <= 0) {
@@ -27,8 +29,15 @@ EventFilter EventFilter::parse(const QString& line) {
         }
         bool good = !value.isEmpty();
         if (!good) continue;  // still being typed
-        if (key == QLatin1String("seq") || key == QLatin1String("request")) {
+        if (key == QLatin1String("seq")) {
             filter.sequence = value;
+        } else if (key == QLatin1String("request")) {
+            filter.request = value;
+        } else if (key == QLatin1String("cause")) {
+            if (const auto cause = causeFromName(value))
+                filter.causes.set(static_cast<std::size_t>(*cause));
+            else
+                filter.causeWords << value;
         } else if (key == QLatin1String("step")) {
             const QStringList ends = value.split(QLatin1Char('-'));
             bool secondGood = true;
@@ -46,12 +55,17 @@ EventFilter EventFilter::parse(const QString& line) {
                     good = false;
             }
         } else {
-            filter.error = translated("The key “%1” is unknown: use seq, request, step, kind or block.").arg(key);
+            filter.error = translated("The key “%1” is unknown: use seq, request, step, kind, cause or block.").arg(key);
             continue;
         }
         if (!good) filter.error = translated("“%1” is no value for %2.").arg(value, key);
     }
     return filter;
+}
+
+bool EventFilter::empty() const {
+    return sequence.isEmpty() && request.isEmpty() && !firstStep && !block && kinds.none() && causes.none() &&
+           causeWords.isEmpty() && words.isEmpty();
 }
 
 bool EventFilter::matches(const Recording& recording, const LaneRecord& lane, const Event& event, std::uint32_t step) const {
@@ -67,9 +81,19 @@ bool EventFilter::matches(const Recording& recording, const LaneRecord& lane, co
         if (sequence != QString::number(event.sequence.value) && sequence != sequenceName(recording, lane, event.sequence))
             return false;
     }
-    if (words.isEmpty()) return true;
+    if (!request.isEmpty()) {
+        if (!event.sequence.valid() || event.sequence.value >= lane.sequences().size()) return false;
+        const RequestId own = lane.sequences()[event.sequence.value].request;
+        if (!own.valid() || own.value >= recording.requests().size() ||
+            request != QString::fromStdString(recording.requests()[own.value].id))
+            return false;
+    }
+    if (causes.any() && !causes.test(static_cast<std::size_t>(event.cause))) return false;
+    if (words.isEmpty() && causeWords.isEmpty()) return true;
     const QString cause = QString::fromStdString(describe_cause(recording, lane, event));
-    const QString name = QString::fromLatin1(name_of(event.kind).data(), static_cast<qsizetype>(name_of(event.kind).size()));
+    for (const QString& word : causeWords)
+        if (!cause.contains(word, Qt::CaseInsensitive)) return false;
+    const QString name = kindName(event.kind);
     for (const QString& word : words)
         if (!cause.contains(word, Qt::CaseInsensitive) && !name.contains(word, Qt::CaseInsensitive)) return false;
     return true;

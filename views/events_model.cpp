@@ -2,10 +2,12 @@
 #include "views/events_model.h"
 
 #include "engine/record/describe.h"
+#include "views/event_names.h"
 #include "views/format.h"
 #include "views/picking.h"
 #include "views/table_picture.h"
 
+#include <QBrush>
 #include <QFont>
 
 #include <algorithm>
@@ -14,27 +16,29 @@ namespace kvloupe {
 
 EventsModel::EventsModel(QObject* parent) : QAbstractTableModel(parent) {}
 
-void EventsModel::grow(int step, std::vector<Shown>& added) {
-    for (int s = m_step + 1; s <= step; ++s) {
-        const LogRange range = m_record->step(static_cast<std::size_t>(s)).events;
+void EventsModel::grow(std::vector<Shown>& added) {
+    const int count = static_cast<int>(m_record->step_count());
+    for (; m_steps < count; ++m_steps) {
+        const LogRange range = m_record->step(static_cast<std::size_t>(m_steps)).events;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
             const Event& event = m_record->events()[i];
             ++m_total;
             ++m_counts[static_cast<std::size_t>(event.kind)];
-            if (m_filter.matches(*m_recording, *m_record, event, static_cast<std::uint32_t>(s)))
-                added.push_back({i, static_cast<std::uint32_t>(s)});
+            ++m_causeCounts[static_cast<std::size_t>(event.cause)];
+            if (m_filter.matches(*m_recording, *m_record, event, static_cast<std::uint32_t>(m_steps)))
+                added.push_back({i, static_cast<std::uint32_t>(m_steps)});
         }
     }
-    m_step = std::max(m_step, step);
 }
 
-void EventsModel::rebuild(int step) {
+void EventsModel::rebuild() {
     beginResetModel();
     m_shown.clear();
     m_total = 0;
     m_counts.fill(0);
-    m_step = -1;
-    if (m_record) grow(step, m_shown);
+    m_causeCounts.fill(0);
+    m_steps = 0;
+    if (m_record) grow(m_shown);
     endResetModel();
 }
 
@@ -43,39 +47,38 @@ void EventsModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
         m_recording = std::move(recording);
         m_lane = lane;
         m_record = m_recording && lane.value < m_recording->lanes().size() ? &m_recording->lane(lane) : nullptr;
-        rebuild(step);
+        m_cursor = step;
+        rebuild();
         return;
     }
-    if (!m_record || step == m_step) return;
-    if (step > m_step) {
-        std::vector<Shown> added;
-        grow(step, added);
-        if (added.empty()) return;
-        const int first = static_cast<int>(m_shown.size());
-        beginInsertRows({}, first, first + static_cast<int>(added.size()) - 1);
-        m_shown.insert(m_shown.end(), added.begin(), added.end());
-        endInsertRows();
-        return;
+    if (!m_record) return;
+    if (step != m_cursor) {
+        // What lies between the two cursors fades or comes back; copies of the cursor's step are in focus.
+        const int first = rowsUpTo(std::min(step, m_cursor) - 1), last = rowsUpTo(std::max(step, m_cursor)) - 1;
+        m_cursor = step;
+        if (first <= last) Q_EMIT dataChanged(index(first, 0), index(last, ColumnCount - 1));
     }
-    // Back: counts are taken away again, rows are cut off.
-    for (int s = std::max(step, -1) + 1; s <= m_step; ++s) {
-        const LogRange range = m_record->step(static_cast<std::size_t>(s)).events;
-        m_total -= range.size();
-        for (std::uint64_t i = range.begin; i < range.end; ++i) --m_counts[static_cast<std::size_t>(m_record->events()[i].kind)];
-    }
-    m_step = step;
-    const auto keep = std::partition_point(m_shown.begin(), m_shown.end(),
-                                           [step](const Shown& shown) { return static_cast<int>(shown.step) <= step; });
-    if (keep == m_shown.end()) return;
-    beginRemoveRows({}, static_cast<int>(keep - m_shown.begin()), static_cast<int>(m_shown.size()) - 1);
-    m_shown.erase(keep, m_shown.end());
-    endRemoveRows();
+    std::vector<Shown> added;
+    grow(added);
+    if (added.empty()) return;
+    const int first = static_cast<int>(m_shown.size());
+    beginInsertRows({}, first, first + static_cast<int>(added.size()) - 1);
+    m_shown.insert(m_shown.end(), added.begin(), added.end());
+    endInsertRows();
 }
 
 void EventsModel::setFilter(const EventFilter& filter) {
     m_filter = filter;
-    rebuild(m_step);
+    rebuild();
 }
+
+int EventsModel::rowsUpTo(int step) const {
+    const auto after = std::partition_point(m_shown.begin(), m_shown.end(),
+                                            [step](const Shown& shown) { return static_cast<int>(shown.step) <= step; });
+    return static_cast<int>(after - m_shown.begin());
+}
+
+const Event& EventsModel::event(int row) const { return m_record->events()[eventAt(row)]; }
 
 int EventsModel::rowOf(std::uint64_t event) const {
     const auto found = std::lower_bound(m_shown.begin(), m_shown.end(), event,
@@ -90,9 +93,7 @@ int EventsModel::columnCount(const QModelIndex& parent) const { return parent.is
 QString EventsModel::text(const Event& event, int row, int column) const {
     switch (column) {
     case Step: return QString::number(stepAt(row));
-    case Kind:
-        return QString::fromLatin1(name_of(event.kind).data(), static_cast<qsizetype>(name_of(event.kind).size()))
-            .replace(QLatin1Char('_'), event.kind == EventKind::copy_on_write ? QLatin1Char('-') : QLatin1Char(' '));
+    case Kind: return kindLabel(event.kind);
     case Sequence: return sequenceLabel(*m_recording, *m_record, event.sequence);
     case Blocks:
         if (!event.block.valid()) return {};
@@ -121,6 +122,12 @@ QVariant EventsModel::data(const QModelIndex& index, int role) const {
             font.setFixedPitch(true);
             return font;
         }
+        return {};
+    case fadedRole: return static_cast<int>(stepAt(index.row())) > m_cursor;
+    case focusRole: return event.kind == EventKind::copy_on_write && static_cast<int>(stepAt(index.row())) == m_cursor;
+    case Qt::BackgroundRole:
+        if (event.kind == EventKind::copy_on_write && static_cast<int>(stepAt(index.row())) == m_cursor && m_focusWash.isValid())
+            return QBrush(m_focusWash);
         return {};
     case glyphRole: return column == Kind ? QVariant(static_cast<int>(event.kind)) : QVariant();
     case ownerRole: return column == Sequence && event.sequence.valid() ? QVariant(event.sequence.value) : QVariant();

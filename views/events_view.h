@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Events: the log of the lane in focus up to the cursor, every line with its cause as a sentence, and a filter line.
+// Events: the log of the lane in focus, every line with its cause as a sentence; what lies after the cursor is faded. A
+// filter line with chips and a menu, and jumps from one event of a kind to the next.
 #pragma once
 
 #include "views/view.h"
@@ -26,6 +27,9 @@ public:
     void paintContent(QPainter& painter, const QRectF& area) override;
     EventsModel& model() { return *m_model; }
     void setFilterText(const QString& text);
+    // To the next (1) or previous (-1) event of the kinds that the filter names, else of the kind of the locked event,
+    // else to any: the cursor goes to its step and it is locked. False where there is none.
+    bool jump(int direction);
     QVariant zoomState() const override;
 
 protected:
@@ -38,6 +42,9 @@ private:
     void applyFilter(const QString& text);
     void setZoomState(const QVariant& state) override;
     void updateChips();
+    void buildMenu();
+    void toggleWord(const QString& word, bool on);
+    void scrollToCursor();
     void explain();
     Pick pickOf(int row) const;
 
@@ -46,6 +53,7 @@ private:
     QLineEdit* m_line;
     QHBoxLayout* m_top;
     QTableView* m_table;
+    QToolButton *m_menu, *m_previous, *m_next;
     std::vector<std::pair<EventKind, QToolButton*>> m_chips;
     double m_styledScale = 0;
     bool m_styledDark = false;

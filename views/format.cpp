@@ -91,6 +91,10 @@ QString formatSmall(double value) {
     return text.replace(QLatin1Char('-'), QChar(0x2212));
 }
 
+QString formatHash(quint64 firstBytes) {
+    return QStringLiteral("%1").arg(firstBytes >> 32, 8, 16, QLatin1Char('0'));
+}
+
 QString csvField(const QString& text) {
     if (!text.contains(QLatin1Char('"')) && !text.contains(QLatin1Char(',')) && !text.contains(QLatin1Char('\n')) &&
         !text.contains(QLatin1Char('\r')))

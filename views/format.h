@@ -18,6 +18,7 @@ QString formatDuration(double nanoseconds);              // "2.9 µs", "412 µs"
 QString formatPercent(double share);                     // 0.583 -> "58.3 %"
 QString formatRate(double bytesPerSecond);               // "12.3 GB/s"
 QString formatSmall(double value);                         // 4.5e−6, 0.041: two significant digits
+QString formatHash(quint64 firstBytes);                   // first 8 hex digits of a block hash: "c9d58ba6"
 QString csvField(const QString& text);                   // RFC 4180 quoting
 
 }  // namespace kvloupe

@@ -133,59 +133,6 @@ void InspectorView::describeToken(SequenceId sequence, std::uint32_t position) {
     }
 }
 
-void InspectorView::describeBlock(BlockId block) {
-    const LaneRecord& lane = *cursor()->laneRecord();
-    const LaneState& state = *cursor()->state();
-    if (block.value >= state.blocks().size()) return;
-    const BlockState& stored = state.blocks()[block.value];
-    if (block == null_block_id) {
-        head(tr("Block 0, the null block"));
-        say(tr("A placeholder in block tables. It is never written and never freed."));
-        return;
-    }
-    head(tr("Block %1").arg(block.value),
-         stored.owners == 1 ? std::optional<unsigned>(stored.first_owner.value) : std::nullopt);
-    if (stored.owners == 0) {
-        say(stored.hashed ? tr("Free, but its K and V are still cached.") : tr("Free."));
-        add(tr("Bytes held"), formatBytes(lane.info().block_bytes), Origin::measured);
-        return;
-    }
-    add(tr("Owners"), QString::number(stored.owners), Origin::measured);
-    for (const BlockOwner& owner : ownersOf(state, block)) {
-        const std::uint32_t first = owner.logical * state.block_size();
-        add(tr("Sequence %1").arg(sequenceLabel(*cursor()->recording(), lane, owner.sequence)),
-            tr("logical %1, %2–%3").arg(owner.logical).arg(first).arg(first + std::max(stored.filled, 1u) - 1));
-    }
-    add(tr("Slots filled"), tr("%1 of %2").arg(stored.filled).arg(state.block_size()), Origin::measured);
-    add(tr("Bytes held"), formatBytes(lane.info().block_bytes), Origin::measured);
-    add(tr("Bytes filled"), formatBytes(stored.filled * lane.info().bytes_per_token), Origin::derived);
-    const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
-    std::uint32_t written = 0;
-    for (const BlockOwner& owner : ownersOf(state, block)) {
-        const StepWork work = workOf(lane, owner.sequence, step);
-        const std::uint32_t begin = owner.logical * state.block_size(), end = begin + state.block_size();
-        const std::uint32_t from = std::max(work.first, begin), to = std::min(work.first + work.count, end);
-        if (to > from) written = std::max(written, to - from);
-    }
-    add(tr("Written this step"), formatBytes(written * lane.info().bytes_per_token), Origin::derived);
-}
-
-void InspectorView::describeSequence(SequenceId sequence) {
-    const LaneRecord& lane = *cursor()->laneRecord();
-    const LaneState& state = *cursor()->state();
-    if (!sequence.valid() || sequence.value >= state.sequences().size()) return;
-    const SequenceState& now = state.sequences()[sequence.value];
-    head(tr("Sequence %1").arg(sequenceLabel(*cursor()->recording(), lane, sequence)), sequence.value);
-    const QString names[] = {tr("arrived"), tr("running"), tr("preempted"), tr("finished"), tr("rejected"), tr("cancelled"), tr("failed")};
-    add(tr("State"), names[static_cast<int>(now.status)]);
-    add(tr("Prompt tokens"), formatCount(now.prompt_tokens), Origin::measured);
-    add(tr("Tokens computed"), formatCount(now.computed_tokens), Origin::measured);
-    if (!lane.info().kv_cache) return;
-    add(tr("Blocks"), formatCount(now.table.size()), Origin::measured);
-    add(tr("Bytes held"), formatBytes(now.table.size() * lane.info().block_bytes), Origin::derived);
-    add(tr("Bytes filled"), formatBytes(now.table.empty() ? 0 : now.computed_tokens * lane.info().bytes_per_token), Origin::derived);
-}
-
 void InspectorView::collectMass(BlockId block, SequenceId sequence) {
     const LaneRecord& lane = *cursor()->laneRecord();
     const LaneState& state = *cursor()->state();

@@ -7,6 +7,7 @@
 #include "views/scrolling_view.h"
 
 #include "views/attention_index.h"
+#include "views/sequence_facts.h"
 #include "views/token_track.h"
 
 #include <vector>
@@ -44,6 +45,8 @@ private:
     void describeStep();
     void describeToken(SequenceId sequence, std::uint32_t position);
     void describeBlock(BlockId block);
+    void describeOwned(BlockId block);
+    void tellHistory(BlockId block);
     void describeSequence(SequenceId sequence);
     void describeEvent(std::uint64_t event);
     void collectMass(BlockId block, SequenceId sequence);
@@ -55,6 +58,7 @@ private:
     std::uint32_t m_massQuery = 0;
     AttentionIndex m_attention;
     TokenTrack m_track;
+    SequenceFacts m_facts;
 };
 
 }  // namespace kvloupe

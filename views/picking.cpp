@@ -3,6 +3,8 @@
 
 #include "engine/record/describe.h"
 
+#include <algorithm>
+
 namespace kvloupe {
 
 namespace {
@@ -64,14 +66,18 @@ bool meansToken(const Pick& pick, LaneId lane, SequenceId sequence, std::uint32_
 
 std::vector<BlockOwner> ownersOf(const LaneState& state, BlockId block) {
     std::vector<BlockOwner> owners;
-    if (block == null_block_id) return owners;
-    for (std::size_t s = 0; s < state.sequences().size(); ++s) {
-        const auto& table = state.sequences()[s].table;
-        for (std::size_t logical = 0; logical < table.size(); ++logical)
-            if (table[logical] == block)
-                owners.push_back({SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::uint32_t>(logical)});
-    }
+    if (block == null_block_id || block.value >= state.blocks().size()) return owners;
+    // Sharers hold a block at the same logical index: what is before it is the same, too.
+    const BlockState& stored = state.blocks()[block.value];
+    for (const SequenceId sequence : state.owners_of(block)) owners.push_back({sequence, stored.logical, stored.group});
+    std::sort(owners.begin(), owners.end(), [](const BlockOwner& a, const BlockOwner& b) { return a.sequence < b.sequence; });
     return owners;
+}
+
+const TableState& tableOf(const SequenceState& sequence, std::uint8_t group) {
+    static const TableState none;
+    if (group == 0) return sequence.table;
+    return group <= sequence.group_tables.size() ? sequence.group_tables[group - 1u] : none;
 }
 
 QString sequenceName(const Recording& recording, const LaneRecord& lane, SequenceId sequence) {

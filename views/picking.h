@@ -27,9 +27,13 @@ bool meansToken(const Pick& pick, LaneId lane, SequenceId sequence, std::uint32_
 struct BlockOwner {
     SequenceId sequence;
     std::uint32_t logical = 0;
+    std::uint8_t group = 0;  // KV cache group of the table
 };
 // All owners of one block, from the block tables.
 std::vector<BlockOwner> ownersOf(const LaneState& state, BlockId block);
+
+// The table of a cache group; empty where there is none.
+const TableState& tableOf(const SequenceState& sequence, std::uint8_t group);
 
 // "3 (c)": sequence number and the request's id.
 QString sequenceLabel(const Recording& recording, const LaneRecord& lane, SequenceId sequence);

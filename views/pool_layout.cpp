@@ -20,7 +20,8 @@ std::uint32_t pleasant(std::uint32_t columns) {
 
 }  // namespace
 
-PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::uint32_t tableRows, double scale) {
+PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::uint32_t tableRows, double scale,
+                               bool queueStrip) {
     PoolLayout out;
     out.scale = scale;
     out.blocks = blocks;
@@ -28,10 +29,13 @@ PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::ui
     const double margin = u(10);
     QRectF room = area.adjusted(margin, u(6), -margin, -u(6));
     if (area.height() >= u(200)) {
-        out.callout = QRectF(room.left(), room.top(), room.width(), u(28));
-        room.setTop(room.top() + u(36));
+        const double height = area.height() >= u(340) ? u(44) : u(28);  // cause beside the title, or below it
+        out.callout = QRectF(room.left(), room.top(), room.width(), height);
+        if (height > u(40) && area.width() >= u(560))
+            out.calloutLink = QRectF(room.right() - u(270), room.top() + height / 2, u(260), height / 2 - u(4));
+        room.setTop(room.top() + height + u(8));
     }
-    if (area.height() >= u(250)) {
+    if (queueStrip && area.height() >= u(250)) {
         out.queue = QRectF(room.left(), room.bottom() - u(20), room.width(), u(20));
         room.setBottom(room.bottom() - u(24));
     }
@@ -43,7 +47,7 @@ PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::ui
         const double width = area.width() >= u(640) ? u(132) : u(104);
         out.table = QRectF(room.left(), room.top(), width, room.height());
         if (room.height() >= u(190)) {
-            out.counts = QRectF(room.left(), room.bottom() - u(84), width, u(84));
+            out.counts = QRectF(room.left(), room.bottom() - u(100), width, u(100));
             out.table.setBottom(out.counts.top() - u(8));
         }
         room.setLeft(room.left() + width + u(tableRows ? 36 : 16));

@@ -14,7 +14,7 @@ namespace kvloupe {
 
 struct PoolLayout {
     double scale = 1;
-    QRectF callout, table, counts, columnHeads, rowHeads, grid, legend, queue;  // empty: not shown
+    QRectF callout, calloutLink, table, counts, columnHeads, rowHeads, grid, legend, queue;  // empty: not shown
     std::uint32_t blocks = 0;
     std::uint32_t columns = 1, rows = 1;
     double cellWidth = 0, cellHeight = 0, gap = 0;
@@ -22,8 +22,9 @@ struct PoolLayout {
     bool image = false;                 // one image instead of cells
     std::uint32_t blocksPerDot = 1;     // > 1: folded
 
-    // tableRows: boxes of the block table at the left, 0 for none.
-    static PoolLayout compute(const QRectF& area, std::uint32_t blocks, std::uint32_t tableRows, double scale);
+    // tableRows: boxes of the block table at the left, 0 for none; queueStrip: a line at the bottom for the free queue.
+    static PoolLayout compute(const QRectF& area, std::uint32_t blocks, std::uint32_t tableRows, double scale,
+                              bool queueStrip = true);
 
     QRectF cell(std::uint32_t block) const;
     std::optional<std::uint32_t> blockAt(const QPointF& point) const;

@@ -26,6 +26,10 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
         x += need + canvas.u(16);
         return true;
     };
+    if (m_colour != PoolColour::owner) {
+        paintScale(canvas, layout);
+        return;
+    }
     std::size_t named = 0;
     for (const SequenceId owner : m_owners) {
         if (named == 8) break;
@@ -35,15 +39,26 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
     }
     if (named < m_owners.size())
         entry(0, tr("+ %1 owners").arg(m_owners.size() - named), [](const QRectF&) {});
-    const bool anyShared = std::any_of(m_state->blocks().begin(), m_state->blocks().end(),
-                                       [](const BlockState& block) { return block.owners > 1; });
-    if (anyShared)
-        entry(canvas.u(16), tr("shared, notch counts owners"), [&](const QRectF& box) {
-            canvas.painter().fillRect(box, colours.selectedRow);
-            canvas.outline(box, colours.ink1, 1);
+    if (m_sharedBlocks > 0)
+        entry(canvas.u(20), tr("shared, notch counts owners"), [&](const QRectF& box) {
+            const unsigned a = m_owners.empty() ? 0 : m_owners.front().value, b = m_owners.size() > 1 ? m_owners[1].value : a + 1;
+            canvas.painter().fillRect(QRectF(box.left(), box.top(), box.width() / 2, box.height()), canvas.ownerFill(a));
+            canvas.painter().fillRect(QRectF(box.center().x(), box.top(), box.width() / 2, box.height()), canvas.ownerFill(b));
+            canvas.outline(box, colours.ink1, 1.4);
+            canvas.painter().setPen(Qt::NoPen);
+            canvas.painter().setBrush(colours.ink1);
+            const double notch = canvas.u(6);
+            canvas.painter().drawPolygon(QPolygonF({box.topRight() - QPointF(notch, 0), box.topRight(), box.topRight() + QPointF(0, notch)}));
         });
     if (!m_touched.empty())
-        entry(side, tr("changed in this step"), [&](const QRectF& box) { canvas.outline(box, colours.focus, 1.6); });
+        entry(side, m_blocks.copies().empty() ? tr("told above") : tr("copied"), [&](const QRectF& box) { canvas.outline(box, colours.focus, 1.6); });
+    const bool anyEvicted = std::any_of(m_freeOrder.begin(), m_freeOrder.end(), [this](BlockId block) { return m_blocks.evicted(block.value); }) ||
+                            std::any_of(m_touched.begin(), m_touched.end(), [this](std::uint32_t block) { return m_blocks.evicted(block); });
+    if (anyEvicted)
+        entry(side, tr("evicted"), [&](const QRectF& box) {
+            canvas.painter().fillRect(box, colours.free);
+            canvas.outline(box, colours.ink1, 1, Qt::DashLine);
+        });
     if (m_cachedBlocks > 0)
         entry(side, tr("free but cached"), [&](const QRectF& box) {
             canvas.painter().fillRect(box, colours.free);
@@ -61,6 +76,50 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
             canvas.painter().fillRect(bar, canvas.ownerPale(owner));
             canvas.painter().fillRect(QRectF(bar.left(), bar.top(), bar.width() * 0.6, bar.height()), colours.owner(owner));
         });
+}
+
+QString PoolView::valueText(double value) const {
+    if (m_colour == PoolColour::mass) return formatPercent(value);
+    const QString count = formatCount(static_cast<quint64>(value));
+    return m_colour == PoolColour::count ? count : value == 1 ? tr("1 step") : tr("%1 steps").arg(count);
+}
+
+// From pale to strong: the least and the greatest value, what it is and its origin.
+void PoolView::paintScale(const Canvas& canvas, const PoolLayout& layout) const {
+    const Palette& colours = canvas.colours();
+    const TextStyle style{11, QFont::Normal, colours.ink2, false};
+    QRectF area(layout.grid.left(), layout.legend.top(), layout.legend.right() - layout.grid.left(), layout.legend.height());
+    if (!m_blocks.anyValue()) {
+        canvas.text(area, m_colour == PoolColour::mass
+                              ? tr("Attention of layer %1, head %2 is not recorded at this step").arg(cursor()->layer()).arg(cursor()->head())
+                              : tr("Not recorded"), style);
+        return;
+    }
+    QString what;
+    switch (m_colour) {
+    case PoolColour::owner: break;
+    case PoolColour::count: what = tr("owners (reference count)"); break;
+    case PoolColour::age: what = tr("age: steps since the content began"); break;
+    case PoolColour::lastUse: what = tr("steps since a sequence last owned it"); break;
+    case PoolColour::mass:
+        what = tr("attention of the newest query, layer %1, head %2").arg(cursor()->layer()).arg(cursor()->head());
+        break;
+    }
+    canvas.originMark(QPointF(area.left() + canvas.u(5), area.center().y()), PoolBlocks::originOf(m_colour));
+    area.setLeft(area.left() + canvas.u(14));
+    canvas.text(area, what, style);
+    double x = area.left() + canvas.width(what, style) + canvas.u(14);
+    const QString least = valueText(0), greatest = valueText(m_blocks.greatest());
+    const double need = canvas.width(least, style) + canvas.width(greatest, style) + canvas.u(130);
+    if (x + need > area.right()) return;
+    canvas.text(QRectF(x, area.top(), canvas.width(least, style) + 2, area.height()), least, style);
+    x += canvas.width(least, style) + canvas.u(6);
+    const QRectF ramp(x, area.center().y() - canvas.u(5), canvas.u(100), canvas.u(10));
+    for (int i = 0; i < 50; ++i)
+        canvas.painter().fillRect(QRectF(ramp.left() + ramp.width() * i / 50, ramp.top(), ramp.width() / 50 + 0.5, ramp.height()),
+                                  colours.attentionColour((i + 0.5) / 50));
+    canvas.outline(ramp, colours.freeBorder, 1);
+    canvas.text(QRectF(ramp.right() + canvas.u(6), area.top(), canvas.width(greatest, style) + 2, area.height()), greatest, style);
 }
 
 void PoolView::paintQueue(const Canvas& canvas, const PoolLayout& layout) const {

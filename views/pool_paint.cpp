@@ -8,8 +8,6 @@
 #include <QPainterPath>
 
 #include <algorithm>
-#include <array>
-#include <map>
 
 namespace kvloupe {
 
@@ -26,28 +24,12 @@ void PoolView::paintContent(QPainter& painter, const QRectF& area) {
     } else {
         for (std::uint32_t block = 0; block < layout.blocks; ++block) paintCell(canvas, layout, block);
     }
+    paintRegions(canvas, layout);
     paintArrows(canvas, layout);
     paintMarks(canvas, layout);
+    paintCopies(canvas, layout);
     paintLegend(canvas, layout);
     paintQueue(canvas, layout);
-}
-
-void PoolView::paintCallout(const Canvas& canvas, const PoolLayout& layout) const {
-    const QRectF& area = layout.callout;
-    if (area.isEmpty()) return;
-    const Palette& colours = canvas.colours();
-    canvas.painter().fillRect(area, m_callout.happened ? colours.focusWash : colours.head);
-    canvas.painter().fillRect(QRectF(area.left(), area.top(), canvas.u(3), area.height()),
-                              m_callout.happened ? colours.focus : colours.line);
-    QRectF text = area.adjusted(canvas.u(12), 0, -canvas.u(10), 0);
-    if (!m_callout.size.isEmpty() && area.width() > canvas.u(360)) {
-        const double used = canvas.number(text, Origin::derived, m_callout.size, {12});
-        text.setRight(text.right() - used - canvas.u(10));
-    }
-    const TextStyle title{13, QFont::DemiBold, colours.ink1, false};
-    canvas.text(text, m_callout.title, title);
-    text.setLeft(text.left() + canvas.width(m_callout.title, title) + canvas.u(10));
-    canvas.text(text, m_callout.cause, {12, QFont::Normal, colours.ink2, false});
 }
 
 void PoolView::paintTable(const Canvas& canvas, const PoolLayout& layout) const {
@@ -56,7 +38,9 @@ void PoolView::paintTable(const Canvas& canvas, const PoolLayout& layout) const 
     const LaneRecord& lane = *cursor()->laneRecord();
     const SequenceId sequence = cursor()->sequence();
     canvas.text(QRectF(layout.table.left(), layout.table.top() - canvas.u(1), layout.table.width() + canvas.u(30), canvas.u(16)),
-                tr("Block table of %1").arg(sequenceLabel(*cursor()->recording(), lane, sequence)),
+                lane.info().policy.groups.size() > 1
+                    ? tr("Table of %1, group %2").arg(sequenceLabel(*cursor()->recording(), lane, sequence)).arg(m_group)
+                    : tr("Block table of %1").arg(sequenceLabel(*cursor()->recording(), lane, sequence)),
                 {11, QFont::Normal, colours.ink2, false});
     const auto rows = static_cast<std::uint32_t>(m_table.size());
     if (rows == 0) {
@@ -71,6 +55,14 @@ void PoolView::paintTable(const Canvas& canvas, const PoolLayout& layout) const 
         if (logical >= rows) {
             canvas.text(box, tr("… %1 more").arg(rows - layout.boxesShown(rows) + 1),
                         {11, QFont::Normal, colours.ink3, false}, Qt::AlignCenter);
+            continue;
+        }
+        if (m_table[logical] == null_block_id) {
+            canvas.outline(box.adjusted(0.5, 0.5, -0.5, -0.5), colours.freeBorder, 1, Qt::DashLine);
+            canvas.text(box.adjusted(canvas.u(7), 0, -canvas.u(7), 0), tr("logical %1").arg(logical),
+                        {10.5, QFont::Normal, colours.ink3, false});
+            canvas.text(box.adjusted(canvas.u(7), 0, -canvas.u(7), 0), tr("null"), {11, QFont::Normal, colours.ink3, false},
+                        Qt::AlignRight | Qt::AlignVCenter);
             continue;
         }
         const BlockState& block = m_state->blocks()[m_table[logical].value];
@@ -101,7 +93,7 @@ void PoolView::paintArrows(const Canvas& canvas, const PoolLayout& layout) const
     QPainter& painter = canvas.painter();
     for (std::uint32_t i = 0; i < layout.boxesShown(rows); ++i) {
         const std::uint32_t logical = tableRowShown(layout, i);
-        if (logical >= rows) continue;
+        if (logical >= rows || m_table[logical] == null_block_id) continue;
         const bool meant = meansBlock(pick, cursor()->lane(), m_table[logical]);
         if (layout.cellWidth < canvas.u(16) && !meant) continue;  // too many to follow: only the one asked for
         const QRectF box = layout.box(i, rows), cell = layout.cell(m_table[logical].value);
@@ -146,6 +138,7 @@ void PoolView::paintCounts(const Canvas& canvas, const PoolLayout& layout) const
     row(tr("In use"), Origin::measured, formatCount(m_state->used_blocks()));
     row(tr("Free"), Origin::measured, formatCount(m_freeBlocks));
     row(tr("of them cached"), Origin::measured, formatCount(m_cachedBlocks));
+    row(tr("Shared"), Origin::measured, formatCount(m_sharedBlocks));
     row(tr("Slots unused"), Origin::derived, formatCount(m_unusedSlots));
 }
 
@@ -168,120 +161,6 @@ void PoolView::paintHeads(const Canvas& canvas, const PoolLayout& layout) const 
                     QString::number(std::uint64_t{r} * layout.columns * layout.blocksPerDot), style,
                     Qt::AlignRight | (layout.image ? Qt::AlignTop : Qt::AlignVCenter), Qt::ElideNone);
     }
-}
-
-void PoolView::paintCell(const Canvas& canvas, const PoolLayout& layout, std::uint32_t block) const {
-    const QRectF cell = layout.cell(block);
-    const Palette& colours = canvas.colours();
-    QPainter& painter = canvas.painter();
-    const BlockState& stored = m_state->blocks()[block];
-    const bool used = block > 0 && stored.owners > 0;
-    const TextStyle idStyle{layout.cellWidth < canvas.u(28) ? 9.0 : 11.0, used ? QFont::Bold : QFont::Normal,
-                            used ? colours.ink1 : colours.ink3, true};
-    if (!used) {
-        painter.fillRect(cell, block == 0 ? colours.panel : colours.free);
-        if (block > 0 && stored.hashed) canvas.hatch(cell, colours.hatch);
-        canvas.outline(cell.adjusted(0.5, 0.5, -0.5, -0.5), colours.freeBorder, 1);
-        if (layout.id) {
-            const bool null = block == 0 && layout.cellWidth >= canvas.u(28);
-            canvas.text(cell.adjusted(canvas.u(3), canvas.u(1), -canvas.u(1), 0), null ? tr("null") : QString::number(block),
-                        null ? TextStyle{11, QFont::Normal, colours.ink3, false} : idStyle,
-                        null ? Qt::AlignCenter : Qt::AlignLeft | Qt::AlignTop, Qt::ElideNone);
-        }
-        return;
-    }
-    const std::uint32_t first = stored.first_owner.value;
-    const bool shared = stored.owners > 1;
-    if (shared) {
-        const std::vector<BlockOwner> owners = ownersOf(*m_state, BlockId(block));
-        for (std::size_t i = 0; i < owners.size(); ++i) {
-            const double width = cell.width() / static_cast<double>(owners.size());
-            canvas.ownerRect(QRectF(cell.left() + static_cast<double>(i) * width, cell.top(), width, cell.height()),
-                             owners[i].sequence.value, canvas.ownerFill(owners[i].sequence.value));
-        }
-    } else {
-        canvas.ownerRect(cell, first, canvas.ownerFill(first));
-    }
-    const bool focus = !shared && stored.first_owner == cursor()->sequence();
-    canvas.outline(cell.adjusted(0.5, 0.5, -0.5, -0.5), shared ? colours.ink1 : canvas.ownerBorder(first), focus ? 1.6 : 1);
-    if (layout.id)
-        canvas.text(cell.adjusted(canvas.u(layout.slotBar ? 5 : 3), canvas.u(layout.slotBar ? 2 : 0), -canvas.u(1), 0),
-                    QString::number(block), idStyle, Qt::AlignLeft | Qt::AlignTop, Qt::ElideNone);
-    if (layout.slotBar) {
-        const std::uint32_t size = std::max(m_state->block_size(), 1u), filled = std::min(stored.filled, size);
-        const QRectF bar(cell.left() + canvas.u(4), cell.bottom() - canvas.u(9), cell.width() - canvas.u(8), canvas.u(6));
-        const QColor pure = shared ? colours.ink1 : colours.owner(first);
-        const double width = bar.width() / size;
-        painter.fillRect(bar, canvas.mix(colours.panel, canvas.ownerFill(first), 0.65));
-        if (width < canvas.u(2)) {
-            painter.fillRect(QRectF(bar.left(), bar.top(), width * filled, bar.height()), pure);
-        } else {
-            for (std::uint32_t i = 0; i < filled; ++i)
-                painter.fillRect(QRectF(bar.left() + i * width, bar.top(), width - canvas.u(0.7), bar.height()), pure);
-        }
-    }
-    if (shared && layout.cellWidth >= canvas.u(16)) {
-        const double side = canvas.u(15);
-        painter.setPen(Qt::NoPen);
-        painter.setBrush(colours.ink1);
-        painter.drawPolygon(QPolygonF({cell.topRight() - QPointF(side, 0), cell.topRight(), cell.topRight() + QPointF(0, side)}));
-        canvas.text(QRectF(cell.right() - canvas.u(9), cell.top(), canvas.u(8), canvas.u(11)), QString::number(stored.owners),
-                    {10, QFont::Bold, colours.panel, false}, Qt::AlignCenter, Qt::ElideNone);
-    }
-}
-
-void PoolView::paintImage(const Canvas& canvas, const PoolLayout& layout) const {
-    const Palette& colours = canvas.colours();
-    QImage image(static_cast<int>(layout.columns), static_cast<int>(layout.rows), QImage::Format_RGB32);
-    image.fill(colours.panel);
-    const auto colourOf = [&](std::uint32_t block) {
-        const BlockState& stored = m_state->blocks()[block];
-        if (block == 0) return colours.ink3.rgb();
-        if (stored.owners > 1) return colours.ink1.rgb();
-        if (stored.owners == 1) return colours.owner(stored.first_owner.value).rgb();
-        return stored.hashed ? colours.hatch.rgb() : colours.free.rgb();
-    };
-    for (std::uint32_t dot = 0; std::uint64_t{dot} * layout.blocksPerDot < layout.blocks; ++dot) {
-        const std::uint32_t begin = dot * layout.blocksPerDot, end = std::min(layout.blocks, begin + layout.blocksPerDot);
-        QRgb chosen = colourOf(begin);
-        if (end - begin > 1) {
-            std::map<QRgb, int> votes;
-            for (std::uint32_t block = begin; block < end; ++block) ++votes[colourOf(block)];
-            chosen = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
-        }
-        image.setPixel(static_cast<int>(dot % layout.columns), static_cast<int>(dot / layout.columns), chosen);
-    }
-    canvas.painter().setRenderHint(QPainter::SmoothPixmapTransform, false);
-    const QRectF target(layout.grid.left(), layout.grid.top(), layout.columns * layout.cellWidth, layout.rows * layout.cellHeight);
-    canvas.painter().drawImage(target, image);
-    canvas.outline(target, colours.line, 1);
-}
-
-void PoolView::paintMarks(const Canvas& canvas, const PoolLayout& layout) const {
-    const Palette& colours = canvas.colours();
-    for (const std::uint32_t block : m_touched)
-        if (block < layout.blocks)
-            canvas.outline(layout.cell(block).adjusted(-1, -1, 1, 1), colours.focus, layout.image ? 1 : 1.6);
-    const auto mark = [&](const Pick& pick, double width) {
-        if (!pick.block || !meansBlock(pick, cursor()->lane(), *pick.block) || pick.block->value >= layout.blocks) return;
-        const QRectF cell = layout.cell(pick.block->value);
-        canvas.outline(cell.adjusted(-1, -1, 1, 1), colours.ink1, width);
-        const std::uint32_t size = m_state->block_size();
-        if (pick.position && layout.slotBar && size > 0) {
-            const double slot = (cell.width() - canvas.u(8)) / size;
-            canvas.painter().setPen(QPen(colours.ink1, canvas.u(1.2)));
-            canvas.painter().setBrush(Qt::NoBrush);
-            canvas.painter().drawRect(QRectF(cell.left() + canvas.u(4) + *pick.position % size * slot - canvas.u(0.8),
-                                             cell.bottom() - canvas.u(11), std::max(slot, 2.0) + canvas.u(0.8), canvas.u(9.5)));
-        }
-        const auto rows = static_cast<std::uint32_t>(m_table.size());
-        for (std::uint32_t i = 0; !layout.table.isEmpty() && i < layout.boxesShown(rows); ++i) {
-            const std::uint32_t logical = tableRowShown(layout, i);
-            if (logical < rows && m_table[logical] == *pick.block) canvas.outline(layout.box(i, rows), colours.ink1, width);
-        }
-    };
-    mark(cursor()->hover(), 1);
-    mark(cursor()->locked(), 2);
 }
 
 }  // namespace kvloupe

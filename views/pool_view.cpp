@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/pool_view.h"
 
-#include "engine/record/describe.h"
+#include "views/csv_line.h"
 #include "views/format.h"
 #include "views/picking.h"
-#include "views/token_track.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -29,7 +28,7 @@ void PoolView::refresh() {
     m_owners.clear();
     m_touched.clear();
     m_freeOrder.clear();
-    m_freeBlocks = m_cachedBlocks = m_unusedSlots = 0;
+    m_freeBlocks = m_cachedBlocks = m_sharedBlocks = m_unusedSlots = 0;
     if (!lane) {
         setEmpty(tr("Open a model or a scenario to see its block pool."));
         setSubtitle({});
@@ -47,106 +46,69 @@ void PoolView::refresh() {
         return;
     }
     setEmpty({});
+    m_blocks.update(*cursor(), m_colour);
     const SequenceId focus = cursor()->sequence();
-    if (focus.valid() && focus.value < m_state->sequences().size()) m_table = m_state->sequences()[focus.value].table;
+    if (focus.valid() && focus.value < m_state->sequences().size()) {
+        const SequenceState& sequence = m_state->sequences()[focus.value];
+        const Pick& pick = cursor()->shown();
+        m_group = 0;
+        if (pick.block)
+            for (const BlockOwner& owner : m_blocks.owners(pick.block->value))
+                if (owner.sequence == focus) m_group = owner.group;
+        m_table = tableOf(sequence, m_group);
+    }
     for (std::size_t s = 0; s < m_state->sequences().size(); ++s)
         if (!m_state->sequences()[s].table.empty()) m_owners.push_back(SequenceId(static_cast<std::uint32_t>(s)));
     for (std::size_t b = 1; b < m_state->blocks().size(); ++b) {
         const BlockState& block = m_state->blocks()[b];
         if (block.owners == 0) {
             ++m_freeBlocks;
-            m_cachedBlocks += block.hashed;
+            m_cachedBlocks += block.hashed || block.held;
         } else {
+            m_sharedBlocks += block.owners > 1;
             m_unusedSlots += m_state->block_size() - std::min(block.filled, m_state->block_size());
         }
     }
-    m_freeOrder = m_state->free_order(queue_shown);
-    m_callout = calloutOf(*lane, static_cast<std::size_t>(cursor()->stepOf(cursor()->lane())));
+    m_place.clear();
     m_layout = layoutFor(QRectF(rect()));
+    const bool places = m_queueShown == QueueShown::places && !m_layout.image;
+    m_freeOrder = m_state->free_order(places ? SIZE_MAX : queue_shown);
+    if (places) {
+        m_place.assign(m_state->blocks().size(), 0);
+        for (std::size_t i = 0; i < m_freeOrder.size(); ++i) m_place[m_freeOrder[i].value] = static_cast<std::uint32_t>(i + 1);
+    }
+    m_callout = calloutOf(*lane, static_cast<std::size_t>(cursor()->stepOf(cursor()->lane())));
     explain(m_layout);
 }
 
+std::vector<ViewChoice> PoolView::choices() const {
+    return {{QStringLiteral("colour"), tr("Colour by"),
+             {tr("owner"), tr("owner count"), tr("age"), tr("last use"), tr("attention mass")}, static_cast<int>(m_colour)},
+            {QStringLiteral("queue"), tr("Free queue"), {tr("from the head"), tr("places in the cells"), tr("not shown")},
+             static_cast<int>(m_queueShown)}};
+}
+
+void PoolView::setChoice(const QString& key, int index) {
+    if (key == QLatin1String("colour")) m_colour = static_cast<PoolColour>(index);
+    if (key == QLatin1String("queue")) m_queueShown = static_cast<QueueShown>(index);
+}
+
 void PoolView::explain(const PoolLayout& layout) {
+    const LaneInfo& info = cursor()->laneRecord()->info();
     QString text = tr("lane %1 · %2 blocks of %3 slots · block 0 is the null block")
-                       .arg(QString::fromStdString(cursor()->laneRecord()->info().name),
-                            formatCount(m_state->blocks().size()), QString::number(m_state->block_size()));
+                       .arg(QString::fromStdString(info.name), formatCount(m_state->blocks().size()),
+                            QString::number(m_state->block_size()));
+    if (info.policy.kind == "contiguous") text += tr(" · contiguous regions");
+    if (info.policy.groups.size() > 1) text += tr(" · %1 cache groups").arg(info.policy.groups.size());
+    if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(choices().front().names[static_cast<int>(m_colour)]);
     if (layout.blocksPerDot > 1)
         text += tr(" · folded: %1 blocks per dot, the most frequent state shown").arg(layout.blocksPerDot);
     setSubtitle(text);
 }
 
-PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) {
-    // The rarer and the more telling comes first.
-    static constexpr EventKind order[] = {EventKind::copy_on_write, EventKind::preempt, EventKind::evict,
-                                          EventKind::prefix_hit,    EventKind::fork,    EventKind::allocate,
-                                          EventKind::free,          EventKind::refuse,  EventKind::reject};
-    const Recording& recording = *cursor()->recording();
-    const LogRange range = lane.step(step).events;
-    const Event* chosen = nullptr;
-    std::size_t chosenRank = std::size(order);
-    std::vector<QString> blocks;
-    std::uint64_t bytes = 0;
-    for (std::uint64_t i = range.begin; i < range.end; ++i) {
-        const Event& event = lane.events()[i];
-        const auto rank = static_cast<std::size_t>(std::find(std::begin(order), std::end(order), event.kind) - order);
-        if (rank == std::size(order)) continue;
-        if (event.block.valid() && event.kind != EventKind::evict) m_touched.push_back(event.block.value);
-        if (event.kind == EventKind::copy_on_write) m_touched.push_back(event.other);
-        if (rank > chosenRank) continue;
-        // Of equals: the first of the sequence in focus.
-        if (rank < chosenRank || (chosen->sequence != cursor()->sequence() && event.sequence == cursor()->sequence())) {
-            chosen = &event;
-            chosenRank = rank;
-            blocks.clear();
-            bytes = 0;
-        }
-        if (event.kind == chosen->kind && event.sequence == chosen->sequence && event.block.valid()) {
-            blocks.push_back(QString::number(event.block.value));
-            bytes += event_bytes(lane, event);
-        }
-    }
-    std::sort(m_touched.begin(), m_touched.end());
-    m_touched.erase(std::unique(m_touched.begin(), m_touched.end()), m_touched.end());
-
-    Callout callout;
-    if (!chosen) {
-        const StepWork work = workOf(lane, cursor()->sequence(), step);
-        const std::uint32_t size = m_state->block_size();
-        if (work.count > 0 && size > 0 && (work.first + work.count - 1) / size < m_table.size()) {
-            const std::uint32_t last = work.first + work.count - 1;
-            callout.title = tr("No block changed hands");
-            callout.cause = tr("step %1 wrote position %2 of sequence %3 to slot %4 of block %5")
-                                .arg(QString::number(step), QString::number(last),
-                                     sequenceLabel(recording, lane, cursor()->sequence()), QString::number(last % size),
-                                     QString::number(m_table[last / size].value));
-        } else {
-            callout.title = tr("No block changed hands in step %1").arg(step);
-        }
-        return callout;
-    }
-    QStringList names(blocks.begin(), blocks.begin() + std::min<std::ptrdiff_t>(std::ssize(blocks), 4));
-    if (blocks.size() > 4) names << tr("… %1 in all").arg(blocks.size());
-    const QString list = names.join(QStringLiteral(", "));
-    const QString who = sequenceLabel(recording, lane, chosen->sequence);
-    callout.happened = chosen->kind != EventKind::refuse;  // waiting touches no block
-    switch (chosen->kind) {
-    case EventKind::allocate: callout.title = tr("Taken: %1 for sequence %2").arg(list, who); break;
-    case EventKind::free: callout.title = tr("Given back: %1 by sequence %2").arg(list, who); break;
-    case EventKind::copy_on_write:
-        callout.title = tr("Copy-on-write: block %1 → block %2").arg(chosen->block.value).arg(chosen->other);
-        break;
-    case EventKind::refuse: callout.title = tr("Sequence %1 waits").arg(who); break;
-    case EventKind::reject: callout.title = tr("Sequence %1 rejected").arg(who); break;
-    default: callout.title = QString::fromLatin1(name_of(chosen->kind).data()).replace(QLatin1Char('_'), QLatin1Char(' ')); break;
-    }
-    callout.cause = QString::fromStdString(describe_cause(recording, lane, *chosen));
-    if (bytes > 0) callout.size = formatBytes(bytes);
-    return callout;
-}
-
 PoolLayout PoolView::layoutFor(const QRectF& area) const {
     return PoolLayout::compute(area, m_state ? static_cast<std::uint32_t>(m_state->blocks().size()) : 0,
-                               static_cast<std::uint32_t>(m_table.size()), unit());
+                               static_cast<std::uint32_t>(m_table.size()), unit(), m_queueShown == QueueShown::strip);
 }
 
 std::uint32_t PoolView::tableRowShown(const PoolLayout& layout, std::uint32_t box) const {
@@ -183,25 +145,44 @@ QString PoolView::describe(BlockId block) const {
     if (!lane || !m_state || block.value >= m_state->blocks().size()) return {};
     if (block == null_block_id) return tr("Block 0 is the null block: a placeholder, never written.");
     const BlockState& stored = m_state->blocks()[block.value];
-    if (stored.owners == 0)
-        return stored.hashed ? tr("Block %1 is free but cached: its K and V can be reused.").arg(block.value)
-                             : tr("Block %1 is free.").arg(block.value);
+    const auto step = static_cast<std::uint32_t>(cursor()->stepOf(cursor()->lane()));
     QStringList lines;
-    lines << tr("Block %1").arg(block.value);
-    for (const BlockOwner& owner : ownersOf(*m_state, block)) {
+    if (stored.owners == 0 && stored.held)
+        lines << tr("Block %1 has no owner; the radix tree keeps its K and V.").arg(block.value);
+    else if (stored.owners == 0 && stored.hashed)
+        lines << tr("Block %1 is free but cached: its K and V can be reused.").arg(block.value);
+    else if (stored.owners == 0)
+        lines << tr("Block %1 is free.").arg(block.value);
+    else
+        lines << tr("Block %1 · %2 reference count %3").arg(block.value).arg(originMark(Origin::measured)).arg(stored.owners);
+    for (const BlockOwner& owner : m_blocks.owners(block.value)) {
         const std::uint32_t first = owner.logical * m_state->block_size();
         lines << tr("sequence %1, logical %2, positions %3–%4")
                      .arg(sequenceLabel(*cursor()->recording(), *lane, owner.sequence), QString::number(owner.logical),
                           QString::number(first), QString::number(first + std::max(stored.filled, 1u) - 1));
     }
-    lines << tr("%1 %2 of %3 slots filled, %4 held")
-                 .arg(originMark(Origin::measured), QString::number(stored.filled), QString::number(m_state->block_size()),
-                      formatBytes(lane->info().block_bytes));
+    if (stored.owners > 0)
+        lines << tr("%1 %2 of %3 slots filled, %4 held")
+                     .arg(originMark(Origin::measured), QString::number(stored.filled), QString::number(m_state->block_size()),
+                          formatBytes(lane->info().block_bytes));
+    if (stored.hashed && stored.hash != 0) lines << tr("hash %1…").arg(formatHash(stored.hash));
+    if (stored.born != BlockState::no_step && stored.born <= step)
+        lines << tr("content since step %1 (%2 %3 steps)").arg(stored.born).arg(originMark(Origin::derived)).arg(step - stored.born);
+    if (const std::uint32_t last = m_state->last_use_of(block); stored.owners == 0 && last != BlockState::no_step)
+        lines << tr("last owned in step %1").arg(last);
+    if (block.value < m_place.size() && m_place[block.value] > 0)
+        lines << tr("place %1 in the free queue").arg(formatCount(m_place[block.value]));
+    if (m_blocks.evicted(block.value)) lines << tr("It lost its hash in this step.");
+    if (const auto value = m_blocks.value(block.value); value && m_colour == PoolColour::mass)
+        lines << tr("%1 attention mass %2 (layer %3, head %4)")
+                     .arg(originMark(Origin::derived), formatPercent(*value), QString::number(cursor()->layer()),
+                          QString::number(cursor()->head()));
     return lines.join(QLatin1Char('\n'));
 }
 
 QString PoolView::tipAt(const QPointF& position) const {
     const Pick pick = pickAt(position);
+    if (m_callout.fork && m_layout.calloutLink.contains(position)) return tr("Go to the fork and lock it.");
     return pick.block ? describe(*pick.block) : QString();
 }
 
@@ -211,9 +192,26 @@ void PoolView::resizeEvent(QResizeEvent* event) {
     if (m_state && !isEmptyShown()) explain(m_layout);
 }
 
+// With several cache groups the block that is meant decides whose table is shown.
+void PoolView::refreshSelection() {
+    if (cursor()->laneRecord() && cursor()->laneRecord()->info().policy.groups.size() > 1)
+        refresh();
+    else
+        update();
+}
+
 void PoolView::mouseMoveEvent(QMouseEvent* event) { cursor()->setHover(pickAt(event->position())); }
 
 void PoolView::mousePressEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton && m_callout.fork && m_layout.calloutLink.contains(event->position())) {
+        Pick fork;
+        fork.lane = cursor()->lane();
+        fork.event = m_callout.fork;
+        fork.sequence = cursor()->laneRecord()->events()[*m_callout.fork].sequence;
+        cursor()->setStep(static_cast<int>(m_callout.forkStep));
+        cursor()->lock(fork);
+        return;
+    }
     const Pick pick = pickAt(event->position());
     if (event->button() == Qt::LeftButton && !pick.empty()) cursor()->lock(pick);
 }
@@ -242,31 +240,37 @@ void PoolView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString PoolView::csv() const {
-    QString csv = QStringLiteral("block,state,owners,sequences,logical,filled_slots_measured,slots,bytes_measured\r\n");
+    QString csv = QStringLiteral("block,state,owners_measured,sequences,logical,filled_slots_measured,slots,bytes_measured,hash,"
+                                 "born_step_measured,last_use_step_measured,free_queue_place,evicted_in_step,");
+    static const char* const names[] = {"", "owner_count_measured", "age_steps_derived", "last_use_steps_derived",
+                                        "attention_mass_derived"};
+    csv += m_colour == PoolColour::owner ? QStringLiteral("group") : QLatin1String("group,") + QLatin1String(names[static_cast<int>(m_colour)]);
+    csv += QStringLiteral("\r\n");
     const LaneRecord* lane = cursor()->laneRecord();
     if (!lane || !m_state || isEmptyShown()) return csv;
-    std::vector<std::vector<BlockOwner>> owners(m_state->blocks().size());
-    for (std::size_t s = 0; s < m_state->sequences().size(); ++s) {
-        const auto& table = m_state->sequences()[s].table;
-        for (std::size_t logical = 0; logical < table.size(); ++logical)
-            if (table[logical].value < owners.size())
-                owners[table[logical].value].push_back(
-                    {SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::uint32_t>(logical)});
-    }
-    for (std::size_t b = 0; b < m_state->blocks().size(); ++b) {
+    std::vector<std::uint32_t> place(m_state->blocks().size(), 0);
+    const std::vector<BlockId> order = m_state->free_order();
+    for (std::size_t i = 0; i < order.size(); ++i) place[order[i].value] = static_cast<std::uint32_t>(i + 1);
+    const auto stepText = [](std::uint32_t step) { return step == BlockState::no_step ? QString() : QString::number(step); };
+    for (std::uint32_t b = 0; b < m_state->blocks().size(); ++b) {
         const BlockState& block = m_state->blocks()[b];
-        QStringList names, logicals;
-        if (b > 0)
-            for (const BlockOwner& owner : owners[b]) {
-                names << sequenceLabel(*cursor()->recording(), *lane, owner.sequence);
-                logicals << QString::number(owner.logical);
-            }
-        const char* state = b == 0 ? "null" : block.owners ? "used" : block.hashed ? "cached" : "free";
-        csv += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8\r\n")
-                   .arg(QString::number(b), QLatin1String(state), QString::number(b ? block.owners : 0),
-                        csvField(names.join(QStringLiteral("; "))), csvField(logicals.join(QStringLiteral("; "))),
-                        QString::number(b ? block.filled : 0), QString::number(m_state->block_size()),
-                        QString::number(lane->info().block_bytes));
+        QStringList sequences, logicals;
+        for (const BlockOwner& owner : m_blocks.owners(b)) {
+            sequences << sequenceLabel(*cursor()->recording(), *lane, owner.sequence);
+            logicals << QString::number(owner.logical);
+        }
+        const char* state = b == 0 ? "null" : block.owners ? "used" : block.hashed || block.held ? "cached" : "free";
+        QStringList fields{QString::number(b), QLatin1String(state), QString::number(b ? block.owners : 0),
+                           sequences.join(QStringLiteral("; ")), logicals.join(QStringLiteral("; ")),
+                           QString::number(b ? block.filled : 0), QString::number(m_state->block_size()),
+                           QString::number(lane->info().block_bytes), block.hashed && block.hash ? formatHash(block.hash) : QString(),
+                           stepText(block.born), stepText(m_state->last_use_of(BlockId(b))), place[b] ? QString::number(place[b]) : QString(),
+                           m_blocks.evicted(b) ? QStringLiteral("yes") : QStringLiteral("no"), QString::number(block.group)};
+        if (m_colour != PoolColour::owner) {
+            const auto value = m_blocks.value(b);
+            fields << (value ? QString::number(*value, 'g', 7) : QString());
+        }
+        csv += csvLine(fields);
     }
     return csv;
 }

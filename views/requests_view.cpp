@@ -35,11 +35,23 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     entry.sequence = sequence;
     entry.request = lane.sequences()[sequence.value].request;
     entry.name = sequenceName(recording, lane, sequence);
-    entry.prompt = state.prompt_tokens;
+    const SequenceInfo& info = lane.sequences()[sequence.value];
+    const RequestInfo* request = entry.request.valid() ? &recording.requests()[entry.request.value] : nullptr;
+    entry.prompt = info.prompt_tokens ? info.prompt_tokens : state.prompt_tokens;
+    if (entry.prompt == 0 && request) entry.prompt = static_cast<std::uint32_t>(request->prompt.size());
     entry.computed = state.computed_tokens;
-    entry.tokens = state.prompt_tokens + times.output_tokens;
-    if (entry.request.valid()) entry.limit = state.prompt_tokens + recording.requests()[entry.request.value].max_new_tokens;
-    entry.blocks = state.table.size();
+    entry.tokens = std::max(entry.prompt + times.output_tokens, entry.computed);
+    if (request) entry.limit = entry.prompt + request->max_new_tokens;
+    entry.limit = std::max(entry.limit, entry.tokens);
+    entry.parent = info.parent;
+    entry.parentName = sequenceName(recording, lane, info.parent);
+    entry.forkedAt = info.forked_at;
+    for (std::size_t group = 0; group <= state.group_tables.size(); ++group)
+        for (const BlockId block : tableOf(state, static_cast<std::uint8_t>(group)))
+            if (block != null_block_id) {
+                ++entry.blocks;
+                entry.shared += cursor()->state()->blocks()[block.value].owners > 1;
+            }
     entry.bytes = entry.blocks * lane.info().block_bytes;
     entry.queue_ms = times.queue_ms;
     entry.ttft_ms = times.time_to_first_token_ms;
@@ -55,7 +67,11 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
         break;
     case SequenceStatus::preempted:
         entry.group = Group::waiting;
-        entry.phase = tr("preempted");
+        entry.phase = tr("preempted, recomputes");
+        break;
+    case SequenceStatus::swapped:
+        entry.group = Group::waiting;
+        entry.phase = tr("swapped out, %1 host blocks").arg(state.host_blocks);
         break;
     case SequenceStatus::running: {
         entry.group = Group::running;
@@ -87,8 +103,10 @@ void RequestsView::refresh() {
     std::vector<bool> arrived(recording.requests().size(), false);
     if (state && step >= 0) {
         const std::vector<RequestTimes> times = all_request_times(recording, *lane, static_cast<std::size_t>(step));
+        const std::vector<SequenceWaste> waste = wasteOf(recording, *lane, *state);
         for (std::size_t s = 0; s < std::min(state->sequences().size(), times.size()); ++s) {
             found.push_back(entryOf(SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::size_t>(step), times[s]));
+            found.back().waste = waste[s];
             if (found.back().request.value < arrived.size()) arrived[found.back().request.value] = true;
         }
     }
@@ -111,26 +129,74 @@ void RequestsView::refresh() {
     setEmpty({});
     std::vector<Card> cards;
     double y = 4 * unit();
-    for (const Group group : {Group::running, Group::waiting, Group::later, Group::finished}) {
-        const auto count = std::count_if(found.begin(), found.end(), [group](const Entry& entry) { return entry.group == group; });
-        if (count == 0) continue;
+    const auto addHeading = [&](Group group, const QString& text) {
         Entry heading;
         heading.group = group;
-        const QString names[] = {tr("Running"), tr("Waiting"), tr("Arrives later"), tr("Finished")};
-        heading.heading = QStringLiteral("%1 %2").arg(names[static_cast<int>(group)]).arg(count);
+        heading.heading = text;
         m_entries.push_back(heading);
         cards.push_back({y, heading_height * unit(), false});
         y += heading_height * unit();
-        for (const Entry& entry : found) {
-            if (entry.group != group) continue;
-            const double height = (group == Group::running ? running_height : short_height) * unit();
-            m_entries.push_back(entry);
+    };
+    const auto addEntries = [&](const std::vector<std::size_t>& order) {
+        for (const std::size_t i : order) {
+            const double height = (found[i].group == Group::running ? running_height : short_height) * unit();
+            m_entries.push_back(found[i]);
+            // A child stands below its parent where that is in sight right above it.
+            Entry& entry = m_entries.back();
+            if (m_order == Order::state && entry.parent.valid())
+                for (auto above = std::next(m_entries.rbegin()); above != m_entries.rend() && above->heading.isEmpty(); ++above)
+                    if (above->sequence == entry.parent) entry.depth = above->depth + 1;
             cards.push_back({y, height, entry.sequence.valid()});
             y += height;
         }
+    };
+    if (m_order == Order::state) {
+        for (const Group group : {Group::running, Group::waiting, Group::later, Group::finished}) {
+            const std::vector<std::size_t> order = ordered(found, group);
+            if (order.empty()) continue;
+            const QString names[] = {tr("Running"), tr("Waiting"), tr("Arrives later"), tr("Finished")};
+            addHeading(group, QStringLiteral("%1 %2").arg(names[static_cast<int>(group)]).arg(order.size()));
+            addEntries(order);
+        }
+    } else {
+        addHeading(Group::running, tr("By %1, largest first").arg(choices().front().names[static_cast<int>(m_order)]));
+        addEntries(ordered(found, {}));
     }
     setCards(std::move(cards));
     setSubtitle(tr("lane %1").arg(QString::fromStdString(lane->info().name)));
+}
+
+std::vector<ViewChoice> RequestsView::choices() const {
+    return {{QStringLiteral("order"), tr("Order by"), {tr("state"), tr("wasted slots"), tr("blocks held"), tr("tokens")},
+             static_cast<int>(m_order)}};
+}
+
+void RequestsView::setChoice(const QString&, int index) { m_order = static_cast<Order>(index); }
+
+// Indices of the entries of a group, or of all by the number that is chosen; by state children follow their parents.
+std::vector<std::size_t> RequestsView::ordered(const std::vector<Entry>& found, std::optional<Group> group) const {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < found.size(); ++i)
+        if (!group || found[i].group == *group) order.push_back(i);
+    if (group) {
+        std::vector<std::size_t> families;
+        const auto within = [&](SequenceId sequence) {
+            return sequence.valid() && std::any_of(order.begin(), order.end(), [&](std::size_t i) { return found[i].sequence == sequence; });
+        };
+        const auto visit = [&](const auto& self, std::size_t i) -> void {
+            families.push_back(i);
+            for (const std::size_t child : order)
+                if (found[i].sequence.valid() && found[child].parent == found[i].sequence) self(self, child);
+        };
+        for (const std::size_t i : order)
+            if (!within(found[i].parent)) visit(visit, i);
+        return families;
+    }
+    const auto number = [this](const Entry& entry) -> std::uint64_t {
+        return m_order == Order::waste ? entry.waste.total() : m_order == Order::blocks ? entry.blocks : entry.tokens;
+    };
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return number(found[a]) > number(found[b]); });
+    return order;
 }
 
 void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
@@ -162,7 +228,10 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     QPainter& painter = canvas.painter();
     const bool cached = cursor()->laneRecord()->info().kv_cache;
     const TextStyle small{11, QFont::Normal, colours.ink2, false}, faint{11, QFont::Normal, colours.ink3, false};
-    const QRectF inner = box.adjusted(canvas.u(10), canvas.u(3), -canvas.u(10), -canvas.u(3));
+    const double indent = canvas.u(std::min(entry.depth, 3) * 12);
+    const QRectF inner = box.adjusted(canvas.u(10) + indent, canvas.u(3), -canvas.u(10), -canvas.u(3));
+    if (entry.depth > 0)
+        canvas.glyph(EventKind::fork, QPointF(inner.left() - canvas.u(7), box.top() + canvas.u(11)), 8, colours.ink3);
     const bool tall = entry.group == Group::running;
     const double line = tall ? canvas.u(16) : inner.height();
     const double side = canvas.u(9);
@@ -184,7 +253,8 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     x += sequence.isEmpty() ? 0 : canvas.width(sequence, small) + canvas.u(10);
     if (!tall) {
         QString right = tr("%1 tokens").arg(formatCount(entry.tokens));
-        if (entry.group == Group::waiting) right = entry.queue_ms ? right : tr("%1 in prompt").arg(formatCount(entry.prompt));
+        if (m_order == Order::waste) right = tr("%1 wasted").arg(formatCount(entry.waste.total()));
+        else if (entry.group == Group::waiting) right = entry.queue_ms ? right : tr("%1 in prompt").arg(formatCount(entry.prompt));
         canvas.text(first, right, small, Qt::AlignRight | Qt::AlignVCenter);
         canvas.text(QRectF(x, first.top(), first.right() - x - canvas.width(right, small) - canvas.u(8), line),
                     entry.group == Group::finished ? entry.outcome : entry.phase,
@@ -196,10 +266,12 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     if (cached) used = canvas.number(first, Origin::derived, formatBytes(entry.bytes), {12});
     canvas.text(QRectF(x, first.top(), first.right() - x - used - canvas.u(6), line), entry.phase, small);
     const QRectF second = first.translated(0, line);
-    const QString right = cached ? tr("%1 blocks").arg(formatCount(entry.blocks)) : tr("no blocks");
+    QString right = cached ? tr("%1 blocks").arg(formatCount(entry.blocks)) : tr("no blocks");
+    if (entry.shared > 0) right += tr(", %1 shared").arg(formatCount(entry.shared));
     canvas.text(second, right, small, Qt::AlignRight | Qt::AlignVCenter);
     canvas.text(second.adjusted(side + canvas.u(6), 0, -canvas.width(right, small) - canvas.u(6), 0),
-                tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
+                entry.parent.valid() ? tr("from %1 at %2").arg(entry.parentName, formatCount(entry.forkedAt))
+                                     : tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
                                                    formatCount(entry.limit - entry.prompt)), small);
     // Progress: prompt, new tokens, what may still come; what is not computed yet is hatched.
     const QRectF bar(inner.left() + side + canvas.u(6), second.bottom() + canvas.u(3), inner.width() - side - canvas.u(6), canvas.u(4));
@@ -210,15 +282,20 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     const double border = bar.left() + entry.prompt * perToken;
     painter.fillRect(QRectF(border - canvas.u(0.75), bar.top() - canvas.u(2), canvas.u(1.5), bar.height() + canvas.u(4)), colours.ink1);
     const QRectF third(inner.left() + side + canvas.u(6), bar.bottom() + canvas.u(2), inner.width() - side - canvas.u(6), canvas.u(14));
+    double wasted = 0;
+    if (cached && entry.waste.total() > 0) {
+        const QString text = tr("%1 wasted").arg(formatCount(entry.waste.total()));
+        wasted = canvas.number(third, Origin::predicted, text, small);
+    }
     if (!entry.ttft_ms) {
-        canvas.text(third, tr("no token yet"), faint);
+        canvas.text(third.adjusted(0, 0, -wasted, 0), tr("no token yet"), faint);
         return;
     }
     double at = third.left();
     const auto time = [&](const QString& label, double ms) {
         const QString value = formatDuration(ms * 1e6);
         const double need = canvas.width(label, faint) + canvas.width(value, small) + canvas.u(17);
-        if (at + need > third.right() + canvas.u(2)) return;
+        if (at + need > third.right() - wasted + canvas.u(2)) return;
         canvas.text(QRectF(at, third.top(), need, third.height()), label, faint);
         canvas.number(QRectF(at, third.top(), need, third.height()), Origin::measured, value, small);
         at += need + canvas.u(10);
@@ -233,6 +310,11 @@ QString RequestsView::tipAt(const QPointF& position) const {
     const Entry& entry = m_entries[static_cast<std::size_t>(card)];
     QStringList lines{tr("Request %1: %2 prompt tokens, %3 in all").arg(entry.name, formatCount(entry.prompt), formatCount(entry.tokens))};
     const QString mark = originMark(Origin::measured);
+    if (entry.parent.valid()) lines << tr("Forked from %1 at position %2").arg(entry.parentName, formatCount(entry.forkedAt));
+    if (entry.waste.total() > 0)
+        lines << tr("%1 slots wasted: %2 reserved for its tokens, %3 never to be written")
+                     .arg(originMark(Origin::predicted) + QLatin1Char(' ') + formatCount(entry.waste.total()),
+                          formatCount(entry.waste.reserved), formatCount(entry.waste.never));
     if (entry.queue_ms) lines << tr("%1 queue time %2").arg(mark, formatDuration(*entry.queue_ms * 1e6));
     if (entry.ttft_ms) lines << tr("%1 time to first token %2").arg(mark, formatDuration(*entry.ttft_ms * 1e6));
     if (entry.itl_ms)
@@ -254,14 +336,17 @@ void RequestsView::choose(int card) {
 
 QString RequestsView::csv() const {
     QString csv = QStringLiteral("request,sequence,state,prompt_tokens,tokens,computed_tokens,blocks,kv_bytes_derived,"
-                                 "queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
+                                 "shared_blocks_measured,wasted_slots_predicted,reserved_slots_predicted,never_written_slots_predicted,"
+                                 "parent,forked_at,queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
     const auto optional = [](const std::optional<double>& value) { return value ? QString::number(*value, 'g', 8) : QString(); };
     for (const Entry& entry : m_entries) {
         if (!entry.heading.isEmpty()) continue;
         const QStringList fields{csvField(entry.name), entry.sequence.valid() ? QString::number(entry.sequence.value) : QString(),
                                  csvField(entry.group == Group::finished ? entry.outcome : entry.phase),
                                  QString::number(entry.prompt), QString::number(entry.tokens), QString::number(entry.computed),
-                                 QString::number(entry.blocks), QString::number(entry.bytes), optional(entry.queue_ms),
+                                 QString::number(entry.blocks), QString::number(entry.bytes), QString::number(entry.shared), QString::number(entry.waste.total()),
+                                 QString::number(entry.waste.reserved), QString::number(entry.waste.never), csvField(entry.parentName),
+                                 entry.parent.valid() ? QString::number(entry.forkedAt) : QString(), optional(entry.queue_ms),
                                  optional(entry.ttft_ms), optional(entry.itl_ms), optional(entry.itl95_ms), csvField(entry.reason)};
         csv += fields.join(QLatin1Char(',')) + QStringLiteral("\r\n");
     }

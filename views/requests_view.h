@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Requests of the lane in focus, grouped: running, waiting, arriving later, finished; with progress, bytes and latencies.
+// Forks, samples and beams stand below the sequence they come from. Or in the order of a number, such as wasted slots.
 #pragma once
 
 #include "views/list_view.h"
+#include "views/sequence_facts.h"
 
 namespace kvloupe {
 
@@ -26,7 +28,7 @@ protected:
     Pick pickOf(int card) const override;
     void choose(int card) override;
 
-private:
+public:
     enum class Group { running, waiting, later, finished };
     struct Entry {
         Group group = Group::running;
@@ -35,14 +37,27 @@ private:
         SequenceId sequence;            // none while it has not arrived
         QString name, phase, outcome;
         std::uint32_t prompt = 0, tokens = 0, computed = 0, limit = 0;  // limit: prompt + most new tokens
-        std::uint64_t blocks = 0, bytes = 0;
+        std::uint64_t blocks = 0, bytes = 0, shared = 0;
+        SequenceWaste waste;
+        SequenceId parent;
+        QString parentName;
+        std::uint32_t forkedAt = 0;
+        int depth = 0;                  // below its parent
         std::optional<double> queue_ms, ttft_ms, itl_ms, itl95_ms;
         QString reason;
     };
+    const std::vector<Entry>& entries() const { return m_entries; }
+    std::vector<ViewChoice> choices() const override;
+
+private:
+    enum class Order { state, waste, blocks, tokens };
+    void setChoice(const QString& key, int index) override;
+    std::vector<std::size_t> ordered(const std::vector<Entry>& found, std::optional<Group> group) const;
     Entry entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const;
     void paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const;
 
     std::vector<Entry> m_entries;
+    Order m_order = Order::state;
 };
 
 }  // namespace kvloupe

@@ -43,6 +43,8 @@ void paintSparks(const Canvas& canvas, const QRectF& area, const QVariantList& v
     }
 }
 
+constexpr double faded_opacity = 0.4;
+
 // Marks and text of one cell; shared by screen and export.
 void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
     const Palette& colours = canvas.colours();
@@ -50,6 +52,7 @@ void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
     const QVariant foreground = index.data(Qt::ForegroundRole);
     const QVariant fontValue = index.data(Qt::FontRole);
     TextStyle style{11.5, QFont::Normal, colours.ink1, false};
+    canvas.painter().setOpacity(index.data(fadedRole).toBool() ? faded_opacity : 1.0);
     if (foreground.canConvert<QBrush>()) style.colour = foreground.value<QBrush>().color();
     if (fontValue.canConvert<QFont>()) {
         const QFont font = fontValue.value<QFont>();
@@ -63,7 +66,7 @@ void paintCell(const Canvas& canvas, QRectF area, const QModelIndex& index) {
     }
     if (glyph.isValid()) {
         canvas.glyph(static_cast<EventKind>(glyph.toInt()), QPointF(area.left() + canvas.u(5), area.center().y()), 9,
-                     style.colour);
+                     index.data(focusRole).toBool() ? colours.focus : style.colour);
         area.setLeft(area.left() + canvas.u(16));
     }
     const QString text = index.data(Qt::DisplayRole).toString();
@@ -226,6 +229,7 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
             if (background.canConvert<QBrush>()) canvas.painter().fillRect(row, background.value<QBrush>());
             paintCell(canvas, row.adjusted(padding / 2, 0, -padding / 2, 0), index);
         }
+        canvas.painter().setOpacity(1.0);
         x += width;
     }
     canvas.painter().setPen(QPen(canvas.colours().line, 1));

@@ -29,6 +29,11 @@ inline constexpr int barRole = 0x0100 + 55;
 // Values of equal kind (QVariantList of double), drawn as small bars from 0; one that stands out by half is in focus.
 inline constexpr int sparkRole = 0x0100 + 56;
 
+// True: the row lies after the cursor and fades to 40 %.
+inline constexpr int fadedRole = 0x0100 + 57;
+// True: the glyph is drawn in the colour of what is in focus now.
+inline constexpr int focusRole = 0x0100 + 58;
+
 // Row height at 100 %: 19 events, 24 stages, 29 lanes. Keyboard: rows are selected, arrows move.
 void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale);
 

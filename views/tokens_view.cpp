@@ -109,29 +109,57 @@ void TokensView::refresh() {
     m_owners.clear();
     for (const BlockId block : m_table)
         m_owners.push_back(block.value < state->blocks().size() ? state->blocks()[block.value].owners : 0);
+    m_facts.update(*cursor()->recording(), cursor()->lane());
+    m_reused = m_blockSize == 0 ? 0 : std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(*lane, sequence));
+    if (m_blockSize > 0)
+        m_tables.update(*cursor());
+    else
+        m_tables.clear();
     if (m_track.tokens().empty()) {
         setEmpty(tr("Sequence %1 has no tokens at this step.").arg(sequenceLabel(*cursor()->recording(), *lane, sequence)));
         return;
     }
     setEmpty({});
+    explain();
+    layOut();
+    if (tablesShown()) return;
+    const auto last = static_cast<std::uint32_t>(m_track.tokens().size() - 1);
+    const QRectF lastCell = cell(gridFor(contentWidth()), last);
+    ensureVisible(0, lastCell.bottom() + 4);
+}
+
+void TokensView::explain() {
+    if (tablesShown()) {
+        std::uint32_t shared = 0;
+        std::size_t sequences = 0;
+        for (const BlockTables::Row& row : m_tables.rows()) sequences += row.group == 0;
+        for (const BlockState& block : cursor()->state()->blocks()) shared += block.owners > 1;
+        setSubtitle(shared > 0 ? tr("block tables of %1 sequences · %2 shared blocks").arg(sequences).arg(shared)
+                               : tr("block tables of %1 sequences").arg(sequences));
+        return;
+    }
+    const LaneRecord* lane = cursor()->laneRecord();
+    const SequenceId sequence = cursor()->sequence();
+    const SequenceState& now = cursor()->state()->sequences()[sequence.value];
     QString text = tr("sequence %1 · %2 tokens").arg(sequenceLabel(*cursor()->recording(), *lane, sequence),
                                                      formatCount(m_track.tokens().size()));
     if (m_work.recomputed)
         text += tr(" · no cache: %1 recomputed in this step").arg(formatCount(m_work.count));
     else if (m_work.count > 0)
         text += tr(" · %1 written in this step").arg(formatCount(m_work.count));
+    if (m_reused > 0) text += tr(" · first %1 reused (pale)").arg(formatCount(m_reused));
     if (!m_table.empty()) text += tr(" · %1 blocks").arg(m_table.size());
     if (m_table.empty() && m_blockSize > 0 && now.status == SequenceStatus::finished)
         text += tr(" · finished, blocks given back");
     setSubtitle(text);
-    layOut();
-    const auto last = static_cast<std::uint32_t>(m_track.tokens().size() - 1);
-    const QRectF lastCell = cell(gridFor(contentWidth()), last);
-    ensureVisible(0, lastCell.bottom() + 4);
 }
 
 void TokensView::refreshSelection() {
     const Pick& hover = cursor()->hover();
+    if (tablesShown()) {
+        update();
+        return;
+    }
     if (hover.position && hover.sequence == cursor()->sequence() && *hover.position < m_track.tokens().size() &&
         !underMouse()) {
         const QRectF box = cell(gridFor(contentWidth()), *hover.position);
@@ -140,9 +168,19 @@ void TokensView::refreshSelection() {
     update();
 }
 
+double TokensView::stripHeight() const {
+    if (isEmptyShown() || height() < 110 * unit()) return 0;
+    return (tablesShown() && !m_tables.copies().isEmpty() ? 46 : 24) * unit();
+}
+
 void TokensView::layOut() {
-    setFixedStrip(isEmptyShown() || height() < 110 * unit() ? 0 : 24 * unit());
+    setFixedStrip(stripHeight());
     if (m_track.tokens().empty()) return;
+    if (tablesShown()) {
+        m_tables.layOut(contentWidth(), unit());
+        setContentHeight(m_tables.height() + 4 * unit());
+        return;
+    }
     const std::uint32_t count = slotCount();
     setContentHeight(count ? cell(gridFor(contentWidth()), count - 1).bottom() + 4 * unit() : 0);
 }
@@ -182,6 +220,10 @@ QString TokensView::describe(std::uint32_t position, bool rich) const {
 }
 
 QString TokensView::tipAt(const QPointF& position) const {
+    if (tablesShown()) {
+        const auto place = m_tables.placeAt(position + QPointF(0, offset()));
+        return place ? m_tables.describe(*cursor(), *place) : QString();
+    }
     const auto token = positionAt(position);
     return token ? describe(*token, true) : QString();
 }
@@ -224,7 +266,9 @@ void TokensView::paintCell(const Canvas& canvas, const QRectF& box, std::uint32_
         canvas.ownerRect(inner, owner, canvas.ownerFill(owner));
     } else if (written) {
         // Neighbouring blocks differ in shade, so that a block is seen as a block.
-        canvas.ownerRect(inner, owner, canvas.mix(colours.owner(owner), colours.panel, logical % 2 ? 0.24 : 0.14));
+        const bool reused = position < m_reused;
+        canvas.ownerRect(inner, owner, canvas.mix(colours.owner(owner), colours.panel,
+                                                  (logical % 2 ? 0.24 : 0.14) * (reused ? 0.35 : m_reused > 0 ? 1.4 : 1)));
     } else {
         painter.fillRect(inner, colours.panel);
         canvas.outline(inner, givenBack ? colours.freeBorder : canvas.ownerBorder(owner), 1, Qt::DashLine);
@@ -252,22 +296,39 @@ void TokensView::paintDetail(const Canvas& canvas, const QRectF& strip) const {
     canvas.painter().drawLine(strip.topLeft(), strip.topRight());
     const Pick& pick = cursor()->shown();
     QString text;
-    if (pick.position && (!pick.sequence || *pick.sequence == cursor()->sequence()))
+    if (tablesShown()) text = tableDetail();
+    else if (pick.position && (!pick.sequence || *pick.sequence == cursor()->sequence()))
         text = describe(*pick.position, false);
+    QRectF line(strip.left() + canvas.u(10), strip.bottom() - canvas.u(23), strip.width() - canvas.u(20), canvas.u(22));
+    if (tablesShown() && !m_tables.copies().isEmpty()) {
+        const QRectF first(line.left(), strip.top(), line.width(), canvas.u(23));
+        canvas.painter().fillRect(first.adjusted(-canvas.u(10), 1, canvas.u(10), 0), colours.focusWash);
+        canvas.glyph(EventKind::copy_on_write, QPointF(first.left() + canvas.u(4), first.center().y()), 9, colours.focus);
+        canvas.text(first.adjusted(canvas.u(14), 0, 0, 0), m_tables.copies().join(QStringLiteral("; ")), {12, QFont::Normal, colours.ink1, false});
+    }
     if (text.isEmpty())
         text = hasProbability() ? tr("Point at a token for its id, slot, probability and alternatives. "
                                      "The bar below a sampled token is its probability.")
                                 : tr("Point at a token for its id, block and slot.");
-    canvas.text(strip.adjusted(canvas.u(10), 0, -canvas.u(10), 0), text, {11, QFont::Normal, colours.ink2, false});
+    canvas.text(line, text, {11, QFont::Normal, colours.ink2, false});
 }
 
 void TokensView::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
+    const double strip = stripHeight();
+    const QRectF view(area.left(), area.top(), area.width(), area.height() - strip);
+    if (tablesShown())
+        m_tables.paint(canvas, view, offset(), *cursor());
+    else
+        paintTokens(canvas, area, view);
+    if (strip > 0) paintDetail(canvas, QRectF(area.left(), area.bottom() - strip, area.width(), strip));
+}
+
+void TokensView::paintTokens(const Canvas& canvas, const QRectF& area, const QRectF& view) const {
     const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
     const Grid grid = gridFor(contentWidth());
     const std::uint32_t count = slotCount();
-    const double strip = height() < 110 * unit() ? 0 : canvas.u(24);
-    const QRectF view(area.left(), area.top(), area.width(), area.height() - strip);
     painter.save();
     painter.setClipRect(QRectF(view.left(), view.top() + grid.top, view.width(), view.height() - grid.top), Qt::IntersectClip);
     painter.translate(area.left(), area.top() - offset());
@@ -317,65 +378,6 @@ void TokensView::paintContent(QPainter& painter, const QRectF& area) {
         canvas.text(QRectF(area.left() + grid.left + column * grid.cellWidth, area.top(), grid.cellWidth, grid.top),
                     QString::number(m_blockSize && m_blockSize < grid.columns ? column % m_blockSize : column), caption,
                     Qt::AlignHCenter | Qt::AlignVCenter);
-    if (strip > 0) paintDetail(canvas, QRectF(area.left(), area.bottom() - strip, area.width(), strip));
-}
-
-QString TokensView::csv() const {
-    QString csv = QStringLiteral("position,token_id,text,source,block,slot,written,probability_measured,rank\r\n");
-    const LaneRecord* lane = cursor()->laneRecord();
-    if (!lane) return csv;
-    for (std::uint32_t position = 0; position < m_track.tokens().size(); ++position) {
-        const TrackedToken& token = m_track.tokens()[position];
-        const bool inBlock = m_blockSize > 0 && position / m_blockSize < m_table.size();
-        const bool measured = token.record && std::isfinite(token.record->probability);
-        const char* source = token.source == TokenRecord::prompt    ? "prompt"
-                             : token.source == TokenRecord::sampled ? "sampled"
-                                                                    : "forced";
-        csv += QStringLiteral("%1,%2,%3,%4,%5,%6,%7,%8,%9\r\n")
-                   .arg(QString::number(position), QString::number(token.token),
-                        csvField(tokenText(lane->vocabulary(), token.token)), QLatin1String(source),
-                        inBlock ? QString::number(m_table[position / m_blockSize].value) : QString(),
-                        inBlock ? QString::number(position % m_blockSize) : QString(),
-                        position < m_written ? QStringLiteral("yes") : QStringLiteral("no"),
-                        measured ? QString::number(token.record->probability, 'g', 6) : QString(),
-                        measured ? QString::number(token.record->rank) : QString());
-    }
-    return csv;
-}
-
-void TokensView::mouseMoveEvent(QMouseEvent* event) {
-    const auto position = positionAt(event->position());
-    cursor()->setHover(position ? pickToken(*cursor(), cursor()->sequence(), *position) : Pick{});
-}
-
-void TokensView::mousePressEvent(QMouseEvent* event) {
-    const auto position = positionAt(event->position());
-    if (event->button() == Qt::LeftButton && position)
-        cursor()->lock(pickToken(*cursor(), cursor()->sequence(), *position));
-}
-
-void TokensView::keyPressEvent(QKeyEvent* event) {
-    const int count = static_cast<int>(m_track.tokens().size());
-    const Pick& pick = cursor()->hover().position ? cursor()->hover() : cursor()->locked();
-    const int columns = static_cast<int>(gridFor(contentWidth()).columns);
-    int move = 0;
-    switch (event->key()) {
-    case Qt::Key_Left: move = -1; break;
-    case Qt::Key_Right: move = 1; break;
-    case Qt::Key_Up: move = -columns; break;
-    case Qt::Key_Down: move = columns; break;
-    case Qt::Key_Return:
-    case Qt::Key_Enter:
-        if (cursor()->hover().position) cursor()->lock(cursor()->hover());
-        return;
-    default: ScrollingView::keyPressEvent(event); return;
-    }
-    if (count == 0) return;
-    const int from = pick.position ? static_cast<int>(*pick.position) : move > 0 ? -move : count;
-    const int to = std::clamp(from + move, 0, count - 1);
-    const QRectF box = cell(gridFor(contentWidth()), static_cast<std::uint32_t>(to));
-    ensureVisible(box.top() - gridFor(contentWidth()).top, box.bottom() + 4);
-    cursor()->setHover(pickToken(*cursor(), cursor()->sequence(), static_cast<std::uint32_t>(to)));
 }
 
 }  // namespace kvloupe

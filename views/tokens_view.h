@@ -4,6 +4,7 @@
 // and physical number. What this step wrote is strong, what earlier steps wrote is paler, what is not written yet is dashed.
 #pragma once
 
+#include "views/block_tables.h"
 #include "views/scrolling_view.h"
 #include "views/token_track.h"
 
@@ -22,6 +23,11 @@ public:
 
     // Cell of a position in widget coordinates; empty when it is scrolled out. For tests and tips.
     QRectF cellRect(std::uint32_t position) const;
+    // All block tables are shown, not the tokens of one sequence.
+    bool tablesShown() const;
+    const BlockTables& tables() const { return m_tables; }
+    QRectF tableCell(std::size_t row, std::uint32_t logical) const;  // in widget coordinates
+    std::vector<ViewChoice> choices() const override;
     std::size_t tokenCount() const { return m_track.tokens().size(); }
 
 protected:
@@ -35,6 +41,7 @@ protected:
     void keyPressEvent(QKeyEvent* event) override;
 
 private:
+    enum class Shown { automatic, sequence, tables };
     struct Grid {
         std::uint32_t columns = 16;  // cells per row
         double left = 0, top = 0;    // of the first cell, not scrolled
@@ -49,13 +56,25 @@ private:
     QString describe(std::uint32_t position, bool rich) const;
     void paintLabels(const Canvas& canvas, const Grid& grid, const QRectF& area, std::uint32_t row) const;
     void paintCell(const Canvas& canvas, const QRectF& box, std::uint32_t position) const;
+    void paintTokens(const Canvas& canvas, const QRectF& area, const QRectF& view) const;
     void paintDetail(const Canvas& canvas, const QRectF& strip) const;
+    double stripHeight() const;  // of the lines below, 0 in a low view
+    QString tableDetail() const;
+    void setChoice(const QString& key, int index) override;
+    void explain();
+    Pick pickAt(const QPointF& point) const;
+    void moveInTables(int columns, int rows);
+    QString tablesCsv() const;
 
+    Shown m_shown = Shown::automatic;
+    BlockTables m_tables;
+    SequenceFacts m_facts;
+    std::uint32_t m_reused = 0;        // first tokens that the sequence did not compute itself
     TokenTrack m_track;
     StepWork m_work;
     std::uint32_t m_blockSize = 0;     // 0: the lane keeps no cache
     std::uint32_t m_written = 0;       // tokens whose K/V lie in the cache
-    std::vector<BlockId> m_table;
+    TableState m_table;
     std::vector<std::uint32_t> m_owners;  // per logical block
 };
 

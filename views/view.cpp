@@ -4,6 +4,7 @@
 #include "views/zoom_command.h"
 
 #include <QBuffer>
+#include <QContextMenuEvent>
 #include <QEvent>
 #include <QFileInfo>
 #include <QFontDatabase>
@@ -23,6 +24,20 @@ namespace kvloupe {
 namespace {
 
 constexpr double export_head_height = 26;
+constexpr int late_ms = 120;  // a refresh that has to wait longer than that leaves a picture that is marked as stale
+
+// What lies over a stale picture: the panel's colour, so that 60 % of the picture is left.
+class Veil : public QWidget {
+public:
+    explicit Veil(QWidget* parent) : QWidget(parent) { setAttribute(Qt::WA_TransparentForMouseEvents); }
+
+protected:
+    void paintEvent(QPaintEvent*) override {
+        QColor colour = Palette::of(this).panel;
+        colour.setAlphaF(0.4f);
+        QPainter(this).fillRect(rect(), colour);
+    }
+};
 
 }  // namespace
 
@@ -99,6 +114,7 @@ void View::placeChildren() {
         m_embedded->setGeometry(rect());
         m_embedded->setVisible(!isEmptyShown());
     }
+    if (m_veil) m_veil->setGeometry(rect());
     if (m_button && !m_button->isHidden()) {
         m_button->setFont(textFont());
         m_button->resize(m_button->sizeHint().expandedTo({0, qRound(28 * unit())}));
@@ -111,8 +127,42 @@ void View::catchUp() {
     m_dirty = false;
     m_later.stop();
     m_sinceRefresh.start();
+    setStale(false);
     refresh();
     update();
+}
+
+void View::setStale(bool stale) {
+    if (stale == m_stale) return;
+    m_stale = stale;
+    if (stale && !m_veil) m_veil = new Veil(this);
+    if (m_veil) {
+        m_veil->setGeometry(rect());
+        m_veil->setVisible(stale);
+        m_veil->raise();
+    }
+    Q_EMIT subtitleChanged();
+}
+
+QString View::headText() const {
+    return m_stale ? tr("computing step %1").arg(m_cursor->stepOf(m_cursor->lane())) : m_subtitle;
+}
+
+void View::choose(const QString& key, int index) {
+    for (const ViewChoice& choice : choices()) {
+        if (choice.key != key || index < 0 || index >= choice.names.size() || index == choice.current) continue;
+        setChoice(key, index);
+        refreshIfVisible();
+        Q_EMIT choiceChanged();
+        return;
+    }
+}
+
+void View::setChoice(const QString&, int) {}
+
+void View::contextMenuEvent(QContextMenuEvent* event) {
+    Q_EMIT menuRequested(event->globalPos(), m_cursor->hover().empty() ? m_cursor->locked() : m_cursor->hover());
+    event->accept();
 }
 
 void View::restoreZoom(const QVariant& state) {
@@ -139,6 +189,7 @@ void View::refreshIfVisible() {
         catchUp();
     else if (!m_later.isActive())
         m_later.start(static_cast<int>(rest));
+    if (m_dirty && rest > late_ms) setStale(true);
 }
 
 void View::selectionChanged() {
@@ -201,6 +252,10 @@ void View::keyPressEvent(QKeyEvent* event) {
     } else if (event->key() == Qt::Key_F && event->modifiers() == Qt::NoModifier) {
         fit();
         zoomChanged();
+    } else if (const std::vector<ViewChoice> all = choices();
+               event->key() == Qt::Key_C && !(event->modifiers() & ~Qt::ShiftModifier) && !all.empty()) {
+        const ViewChoice& choice = event->modifiers() & Qt::ShiftModifier ? all.back() : all.front();
+        choose(choice.key, (choice.current + 1) % static_cast<int>(choice.names.size()));
     } else {
         QWidget::keyPressEvent(event);
     }

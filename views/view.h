@@ -14,11 +14,21 @@
 #include <QWidget>
 
 #include <memory>
+#include <vector>
 
 class QPainter;
 class QPushButton;
 
 namespace kvloupe {
+
+// One thing a view lets its user choose among few, such as what colours the cells of a pool. Dock head, context menu and
+// keyboard offer it, the window saves it.
+struct ViewChoice {
+    QString key;            // "colour": stable, in the settings
+    QString title;          // "Colour by"
+    QStringList names;      // as shown
+    int current = 0;
+};
 
 class View : public QWidget {
     Q_OBJECT
@@ -46,6 +56,12 @@ public:
     void zoomChanged();
     // Rebuilds now if something changed while the view was hidden; exports and tests call it.
     void catchUp();
+    // What can be chosen; C goes on in the first of them, Shift+C in the last.
+    virtual std::vector<ViewChoice> choices() const { return {}; }
+    void choose(const QString& key, int index);
+    // For the dock head: the subtitle, or what is being computed while the picture is of an earlier step.
+    QString headText() const;
+    bool isStale() const { return m_stale; }
 
     // PNG, SVG or PDF by suffix, CSV too; errors as a sentence, "" on success.
     QString exportTo(const QString& path, double scale = 1.0);
@@ -57,6 +73,8 @@ public:
 Q_SIGNALS:
     void subtitleChanged();
     void emptyAction(const QString& action);  // the one button of an empty view was pressed
+    void choiceChanged();
+    void menuRequested(const QPoint& global, const Pick& meant);  // what the pointer, or else the lock, is on
 
 protected:
     // The cursor, the selection, the recording or the palette changed and the view is visible: rebuild what is drawn.
@@ -75,6 +93,9 @@ protected:
     bool isEmptyShown() const { return !m_emptySentence.isEmpty(); }
     const QString& emptySentence() const { return m_emptySentence; }
     virtual void setZoomState(const QVariant&) {}
+    virtual void setChoice(const QString& key, int index);  // called only with another index that exists
+    // The picture is of an earlier state: a job runs, or a refresh is late. It fades to 60 % until then.
+    void setStale(bool stale);
     // A table or plot that fills the view on screen; paintContent() still draws the exports.
     void setEmbedded(QWidget* widget);
 
@@ -100,6 +121,7 @@ protected:
     void paintEvent(QPaintEvent* event) override;
     void showEvent(QShowEvent* event) override;
     void changeEvent(QEvent* event) override;
+    void contextMenuEvent(QContextMenuEvent* event) override;
 
 private:
     void markDirty();
@@ -114,10 +136,12 @@ private:
     QString m_emptySentence, m_emptyButton, m_emptyActionName;
     QWidget* m_embedded = nullptr;
     QPushButton* m_button = nullptr;
+    QWidget* m_veil = nullptr;  // lies over a stale picture
     QVariant m_zoom;  // as last known
     QElapsedTimer m_sinceRefresh;
     QTimer m_later;
     bool m_dirty = true;
+    bool m_stale = false;
     bool m_keyboardDriven = false;
 };
 

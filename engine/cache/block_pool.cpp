@@ -6,13 +6,14 @@
 
 namespace kvloupe {
 
-BlockPool::BlockPool(std::uint32_t blocks) {
+BlockPool::BlockPool(std::uint32_t blocks, FreeOrder order, std::span<const BlockId> first) : m_order(order) {
     assert(blocks >= 2);
     m_blocks.resize(std::size_t{blocks} + 1);
+    m_hashes.reset(new BlockHash[blocks]);
     m_blocks[sentinel()].previous = m_blocks[sentinel()].next = sentinel();
-    for (std::uint32_t id = 0; id < blocks; ++id) link_between(m_blocks[sentinel()].previous, id, sentinel());
-    unlink(null_block_id);
-    m_blocks[null_block_id.value].is_null = true;
+    append(first);
+    for (std::uint32_t id = 1; id < blocks; ++id)
+        if (!m_blocks[id].linked()) link_between(m_blocks[sentinel()].previous, id, sentinel());
 }
 
 std::optional<BlockId> BlockPool::take(bool* evicted) {
@@ -21,29 +22,67 @@ std::optional<BlockId> BlockPool::take(bool* evicted) {
     const BlockId id{head};
     unlink(id);
     Block& block = m_blocks[head];
-    if (evicted) *evicted = block.hash.has_value();
-    block.hash.reset();
+    if (evicted) *evicted = hashed(id);
+    block.hash_age = 0;
     block.references = 1;
     return id;
 }
 
 void BlockPool::touch(BlockId id) {
     Block& block = m_blocks[id.value];
-    if (block.is_null) return;
-    if (block.linked) unlink(id);
+    if (id == null_block_id) return;
+    if (block.linked())
+        unlink(id);
+    else if (block.references == 0)
+        --m_held;
+    else
+        ++m_extra_references;
     ++block.references;
 }
 
-BlockPool::Released BlockPool::release(BlockId id) {
+BlockPool::Released BlockPool::release(BlockId id, bool hold) {
     Block& block = m_blocks[id.value];
-    if (block.is_null || block.references <= 0) return {};
-    if (--block.references > 0) return {block.references, false};
-    const bool front = !block.hash.has_value();
+    if (id == null_block_id || block.references <= 0) return {};
+    if (--block.references > 0) {
+        --m_extra_references;
+        return {block.references, false};
+    }
+    if (!hold) return {0, link_by_rule(id)};
+    ++m_held;
+    return {};
+}
+
+bool BlockPool::let_go(BlockId id) {
+    assert(!m_blocks[id.value].linked() && m_blocks[id.value].references == 0);
+    --m_held;
+    return link_by_rule(id);
+}
+
+bool BlockPool::link_by_rule(BlockId id) {
+    const bool front = m_order == FreeOrder::vllm && !hashed(id);
     if (front)
         prepend(std::span(&id, 1));
     else
         append(std::span(&id, 1));
-    return {0, front};
+    return front;
+}
+
+void BlockPool::set_hash(BlockId id, const BlockHash& hash) {
+    Block& block = m_blocks[id.value];
+    if (block.linked() && !hashed(id)) ++m_free_hashed;
+    m_hashes[id.value] = hash;
+    block.hash_age = m_age;
+}
+
+void BlockPool::clear_hash(BlockId id) {
+    Block& block = m_blocks[id.value];
+    if (block.linked() && hashed(id)) --m_free_hashed;
+    block.hash_age = 0;
+}
+
+void BlockPool::clear_all_hashes() {
+    ++m_age;
+    m_free_hashed = 0;
 }
 
 void BlockPool::append(std::span<const BlockId> ids) {
@@ -61,11 +100,12 @@ void BlockPool::prepend(std::span<const BlockId> ids) {
 
 void BlockPool::unlink(BlockId id) {
     Block& block = m_blocks[id.value];
-    assert(block.linked);
+    assert(block.linked());
     m_blocks[block.previous].next = block.next;
     m_blocks[block.next].previous = block.previous;
-    block.linked = false;
+    block.previous = block.next = Block::not_linked;
     --m_free;
+    if (hashed(id)) --m_free_hashed;
 }
 
 std::vector<BlockId> BlockPool::free_order(std::size_t limit) const {
@@ -80,13 +120,13 @@ std::vector<BlockId> BlockPool::free_order(std::size_t limit) const {
 
 void BlockPool::link_between(std::uint32_t previous, std::uint32_t id, std::uint32_t next) {
     Block& block = m_blocks[id];
-    assert(!block.linked);
+    assert(!block.linked());
     block.previous = previous;
     block.next = next;
-    block.linked = true;
     m_blocks[previous].next = id;
     m_blocks[next].previous = id;
     ++m_free;
+    if (hashed(BlockId{id})) ++m_free_hashed;
 }
 
 }  // namespace kvloupe

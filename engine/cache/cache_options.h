@@ -52,7 +52,7 @@ struct CacheManagerOptions {
     Reserve reserve = Reserve::max;
     std::uint32_t max_model_len = 0;
     std::vector<CacheGroup> groups = {CacheGroup{}};
-    std::vector<BlockId> free_queue;  // the free queue at the start, from its head; empty: all, ascending
+    std::vector<BlockId> free_queue;  // the head of the free queue at the start; all others follow, ascending
 };
 
 }  // namespace kvloupe

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t max_alternatives = 10;
 constexpr std::uint64_t min_key_frame_distance = 4096;  // events
+constexpr std::uint64_t steps_per_event = 16;           // of seeking: a step without events costs as much as 1/16 event
+constexpr std::uint64_t key_frame_factor = 4;           // bytes of key frames for each byte of events
 
 std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
     const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
@@ -111,16 +113,17 @@ void LaneWriter::publish(StepRecord counters) {
     m_step = counters;
     m_in_step = false;
     m_record.m_steps.push_back(counters);
+    m_state.begin_step(counters.step.value + 1);  // what happens between two steps belongs to the second
 }
 
 void LaneWriter::keep_key_frame(std::uint64_t step) {
-    const std::uint64_t distance =
-        std::max<std::uint64_t>(min_key_frame_distance, m_state.blocks().size() + m_state.sequences().size());
-    if (m_events_since_key_frame < distance) return;
-    auto state = std::make_shared<const LaneState>(m_state);
-    m_record.m_key_frame_bytes.fetch_add(state->memory_bytes(), std::memory_order_relaxed);
-    m_record.m_key_frames.push_back({step, std::move(state)});
+    const std::uint64_t passed = m_events_since_key_frame + (step - m_key_frame_step) / steps_per_event;
+    if (passed < min_key_frame_distance || passed * sizeof(Event) * key_frame_factor < m_state.made_bytes()) return;
+    m_record.m_key_frame_bytes.fetch_add(m_state.made_bytes(), std::memory_order_relaxed);
+    m_state.forget_made();
+    m_record.m_key_frames.push_back({step, std::make_shared<const LaneState>(m_state)});
     m_events_since_key_frame = 0;
+    m_key_frame_step = step;
 }
 
 }  // namespace kvloupe

@@ -23,13 +23,17 @@ LaneState LaneRecord::state_after(std::size_t step) const {
         else high = middle;
     }
     LaneState state(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size);
-    std::uint64_t event = 0;
+    std::size_t next = 0;
     if (low > 0) {
         const KeyFrame& frame = m_key_frames[low - 1];
         state = *frame.state;
-        event = m_steps[frame.step].events.end;
+        next = frame.step + 1;
     }
-    for (const std::uint64_t end = m_steps[step].events.end; event < end; ++event) state.apply(m_events[event]);
+    for (; next <= step; ++next) {
+        state.begin_step(static_cast<std::uint32_t>(next));
+        const LogRange events = m_steps[next].events;
+        for (std::uint64_t event = events.begin; event < events.end; ++event) state.apply(m_events[event]);
+    }
     return state;
 }
 

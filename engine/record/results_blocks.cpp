@@ -72,7 +72,7 @@ void append_step(std::string& json, std::size_t step, const LaneState& state, co
     std::vector<std::uint32_t> holders = state.holders();
     std::sort(holders.begin(), holders.end());
     for (const std::uint32_t id : holders) {
-        const std::vector<BlockId>& table = state.sequences()[id].table;
+        const TableState& table = state.sequences()[id].table;
         json += (first ? "" : ",") + name_text(id) + ":[";
         first = false;
         for (std::size_t i = 0; i < table.size(); ++i) json += (i ? "," : "") + block_text(table[i]);

@@ -18,8 +18,9 @@ namespace kvloupe {
 // Ranges of a step begin where those of the step before ended, so what was appended between two steps (an arrival, a
 // cancellation) belongs to the next step and nothing is lost.
 //
-// Key frames: one as soon as max(4096, blocks + sequences) events were appended since the last. So a seek applies at
-// most that many events, and key frames cost no more than a small multiple of the events they stand for.
+// Key frames: a copy of the state as soon as 4096 events were appended since the last and the pages that the copy keeps
+// (what the events changed) cost no more than four times the events themselves. So a seek applies few events, whatever
+// the size of the pool, and key frames cost no more than a small multiple of the events they stand for.
 class LaneWriter {
 public:
     // attention_budget_bytes: bytes that attention rows of this lane may take; rows beyond it are counted, not kept.
@@ -62,6 +63,7 @@ private:
     std::uint64_t m_attention_budget = 0;
     std::uint64_t m_attention_bytes = 0;
     std::uint64_t m_events_since_key_frame = 0;
+    std::uint64_t m_key_frame_step = 0;
     bool m_in_step = false;
     StepRecord m_step;  // ends of the ranges published last
     std::unordered_map<std::string, StringId> m_interned;

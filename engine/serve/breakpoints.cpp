@@ -9,6 +9,7 @@ namespace {
 
 bool belongs_to(const Recording& recording, const LaneRecord& lane, SequenceId sequence, const std::string& request) {
     if (!sequence.valid() || sequence.value >= lane.sequences().size()) return false;
+    if (sequence_name(recording, lane, sequence) == request) return true;
     const RequestId id = lane.sequences()[sequence.value].request;
     return id.valid() && id.value < recording.requests().size() && recording.requests()[id.value].id == request;
 }
@@ -18,7 +19,7 @@ bool matches(const Breakpoint& breakpoint, const Recording& recording, const Lan
     if (breakpoint.request && !belongs_to(recording, lane, event.sequence, *breakpoint.request)) return false;
     if (!breakpoint.block) return true;
     const bool destination = event.kind == EventKind::copy_on_write && event.other == *breakpoint.block;
-    return event.block.value == *breakpoint.block || destination;
+    return (event.block.valid() && event.block.value == *breakpoint.block) || destination;
 }
 
 }  // namespace

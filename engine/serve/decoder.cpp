@@ -14,7 +14,7 @@ constexpr std::uint64_t f32 = 4;
 
 }  // namespace
 
-Decoder::Decoder(std::shared_ptr<DeviceModel> device) : m_device(std::move(device)) {}
+Decoder::Decoder(std::shared_ptr<DeviceModel> device, KeySpan span) : m_device(std::move(device)), m_span(span) {}
 
 std::uint64_t Decoder::bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const {
     const ModelConfig& c = m_device->model->config;
@@ -67,7 +67,7 @@ void Decoder::mark(StageKind kind, std::uint16_t layer) {
 void Decoder::run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe) {
     Backend& backend = *m_device->backend;
     const DeviceLayer& weights = m_device->layers[layer];
-    const AttentionShape shape = m_device->attention_shape();
+    const AttentionShape shape = m_device->attention_shape(m_span);
     const auto tag = static_cast<std::uint16_t>(layer);
     backend.rms_norm(*m_hidden, *weights.attention_norm, m_device->model->config.rms_epsilon, rows, *m_normed);
     mark(StageKind::attention_norm, tag);
@@ -154,7 +154,7 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
 }
 
 void Decoder::collect_stages(const Batch& batch, const KvCacheShape& cache) {
-    const StageCosts costs(*m_device->model, cache, batch);
+    const StageCosts costs(*m_device->model, cache, batch, m_span);
     // Every pass marks the same stages in the same order; a step of several passes adds them up.
     std::size_t place = 0;
     for (const StageTiming& timing : m_device->backend->timings()) {

@@ -35,7 +35,8 @@ struct ForwardResult {
 
 class Decoder {
 public:
-    explicit Decoder(std::shared_ptr<DeviceModel> device);
+    // span: which keys a query sees, in all layers. device: may be null where nothing is ever computed.
+    explicit Decoder(std::shared_ptr<DeviceModel> device, KeySpan span = {});
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
@@ -63,6 +64,7 @@ private:
     Result<bool> finite(std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;
+    KeySpan m_span;
     std::uint32_t m_rows = 0;
     std::uint32_t m_logit_rows = 0;
     std::unique_ptr<Buffer> m_hidden;     // (rows, hidden): the residual stream

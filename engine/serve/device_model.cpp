@@ -5,9 +5,16 @@
 
 namespace kvloupe {
 
-AttentionShape DeviceModel::attention_shape() const {
+AttentionShape DeviceModel::attention_shape(const KeySpan& span) const {
     const ModelConfig& config = model->config;
-    return {config.query_heads, config.kv_heads, config.head_dim, 1.0f / std::sqrt(static_cast<float>(config.head_dim))};
+    AttentionShape shape;
+    shape.query_heads = config.query_heads;
+    shape.kv_heads = config.kv_heads;
+    shape.head_dim = config.head_dim;
+    shape.scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim));
+    shape.span = span;
+    shape.rotary = rotary_shape();
+    return shape;
 }
 
 RotaryShape DeviceModel::rotary_shape() const {

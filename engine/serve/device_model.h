@@ -22,7 +22,7 @@ struct DeviceModel {
     std::vector<DeviceLayer> layers;
 
     const Weight& output_weight() const { return output ? *output : *embedding; }
-    AttentionShape attention_shape() const;
+    AttentionShape attention_shape(const KeySpan& span) const;
     RotaryShape rotary_shape() const;
 
     // Errors: a tensor that the device cannot take, by name.

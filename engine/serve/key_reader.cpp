@@ -137,11 +137,41 @@ void KeyReader::whole(const char* key, std::uint32_t least, std::uint32_t most, 
 }
 
 void KeyReader::number(const char* key, double least, double most, float& target) {
+    double given = static_cast<double>(target);
+    number(key, least, most, given);
+    target = static_cast<float>(given);
+}
+
+void KeyReader::number(const char* key, double least, double most, double& target) {
     const json* v = typed(key, is_number, "a number");
     if (!v) return;
     const double given = v->get<double>();
-    if (given >= least && given <= most) target = static_cast<float>(given);
+    if (given >= least && given <= most) target = given;
     else fail(key, v->dump() + " is out of range", "Give a number from " + json(least).dump() + " to " + json(most).dump() + ".");
+}
+
+void KeyReader::whole_signed(const char* key, std::int32_t least, std::int32_t most, std::int32_t& target) {
+    const json* v = typed(key, is_whole, "a whole number");
+    if (!v) return;
+    const double given = v->get<double>();  // exact: 32 bits fit
+    if (given >= least && given <= most) target = static_cast<std::int32_t>(given);
+    else fail(key, v->dump() + " is out of range", "Give a whole number from " + std::to_string(least) + " to " + std::to_string(most) + ".");
+}
+
+std::optional<std::size_t> KeyReader::choice(const char* key, std::initializer_list<std::string_view> words) {
+    const json* v = value(key);
+    if (!v) return std::nullopt;
+    std::vector<std::string> known;
+    for (const std::string_view word : words) {
+        if (v->is_string() && v->get_ref<const std::string&>() == word) return known.size();
+        known.emplace_back(word);
+    }
+    std::string hint;
+    for (const std::string& word : known)
+        hint += (hint.empty() ? "Give " : word == known.back() ? " or " : ", ") + word;
+    const std::string near = v->is_string() ? nearest_word(v->get<std::string>(), known) : "";
+    fail(key, "is " + describe(*v) + ", which is none of its values", near.empty() ? hint + "." : "Did you mean '" + near + "'?");
+    return std::nullopt;
 }
 
 void KeyReader::text(const char* key, std::string& target) {

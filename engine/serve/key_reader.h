@@ -10,6 +10,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,12 +39,22 @@ public:
     void whole(const char* key, std::uint64_t least, std::uint64_t most, std::uint64_t& target);
     void whole(const char* key, std::uint32_t least, std::uint32_t most, std::uint32_t& target);
     void whole(const char* key, std::uint32_t least, std::uint32_t most, std::optional<std::uint32_t>& target);
+    void number(const char* key, double least, double most, double& target);
     void number(const char* key, double least, double most, float& target);
+    void whole_signed(const char* key, std::int32_t least, std::int32_t most, std::int32_t& target);
     void text(const char* key, std::string& target);
     void text(const char* key, std::optional<std::string>& target);
     // Non-negative ids; whether the vocabulary has them is checked with the model.
     void tokens(const char* key, std::optional<std::vector<std::int32_t>>& target);
     void whole_list(const char* key, std::uint32_t most, std::vector<std::uint32_t>& target);
+
+    // The place in `words` of the text under the key; "Did you mean" where it is none of them.
+    std::optional<std::size_t> choice(const char* key, std::initializer_list<std::string_view> words);
+    // The values of `Choice` in the order of `words`.
+    template <class Choice>
+    void choice(const char* key, std::initializer_list<std::string_view> words, Choice& target) {
+        if (const auto place = choice(key, words)) target = static_cast<Choice>(*place);
+    }
 
     // A contract key that this version does not build: only `built` (JSON text; empty: no value at all) is accepted.
     void not_built(const char* key, const char* built = "");

@@ -2,18 +2,19 @@
 //
 // Lane: one engine configuration at work. A step is what the contract (section 3) says it is; what happens goes to the
 // lane's writer. Not for several threads: the session's worker owns it.
+//
+// A lane without a model (accounting) does the same without arithmetic: tokens are forced, no K/V is moved.
 #pragma once
 
-#include "engine/cache/reserving_cache.h"
+#include "engine/cache/cache_manager.h"
 #include "engine/record/writer.h"
+#include "engine/serve/beam_search.h"
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
 #include "engine/serve/logit_comparison.h"
 #include "engine/serve/sampler.h"
 #include "engine/serve/scheduler.h"
-#include "engine/serve/slot_counts.h"
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <set>
@@ -25,12 +26,17 @@ namespace kvloupe {
 
 struct LaneSetup {
     LaneOptions options;
-    std::shared_ptr<DeviceModel> device;
-    std::string model_name;          // as in the scenario, or the file's name
-    std::uint32_t blocks = 0;        // physical blocks; 0 without a cache
-    bool poison_fresh_blocks = false;
-    bool audit = false;              // check the cache's invariants after every step; debug builds always do
+    std::shared_ptr<DeviceModel> device;  // null: an accounting lane
+    std::string model_name;               // as in the scenario, or the file's name
+    std::uint32_t blocks = 0;             // physical blocks; 0 without a cache
+    std::uint32_t context_length = 0;     // in tokens; 0: no limit
+    std::uint64_t seed = 0;               // the scenario's
+    bool poison = false;                  // fresh blocks and the null block are filled with NaN; debug builds always do
+    bool audit = false;                   // check the cache's invariants after every step; debug builds always do
     std::vector<ScenarioAction> actions;
+
+    CacheManagerOptions manager_options() const;
+    KeySpan key_span() const;  // of all layers
 };
 
 // What a step may use beyond the lane's own.
@@ -45,7 +51,7 @@ struct StepContext {
 
 class Lane {
 public:
-    // Takes the pool's memory. Errors: the backend's.
+    // Takes the pool's memory. Errors: the backend's; policies that contradict each other.
     static Result<std::unique_ptr<Lane>> create(LaneSetup setup);
 
     // What the recording says about the lane.
@@ -57,6 +63,8 @@ public:
     void add_request(Request request);
     // In the next step. Ids of requests that ended or do not exist are ignored.
     void cancel(const std::string& request) { m_cancels.insert(request); }
+    // In the next step, whatever its at_step.
+    void act(const ScenarioAction& action) { m_asked.push_back(action); }
 
     // Requests that have not ended, those to come included.
     bool has_work() const { return !m_coming.empty() || !m_scheduler->running().empty() || !m_scheduler->waiting().empty(); }
@@ -77,28 +85,55 @@ public:
 
     // The cache's invariants (CACHE_SEMANTICS 1.1); a lane without a cache always passes.
     Result<void> audit_cache() const;
+    const CacheManager* cache() const { return m_cache.get(); }
 
 private:
     explicit Lane(LaneSetup setup);
 
     // lane.cpp
     Result<Schedule> schedule();
-    void act();
+    void end_stuck_request(const Schedule& schedule);
+    void close_step(const Schedule& schedule);
+    void count_slots();
+    void note_stages();
+
+    // lane_info.cpp
+    std::uint64_t bytes_per_token() const;
+    std::uint64_t block_bytes() const;
+
+    // lane_events.cpp: what happened goes to the recording, and its bytes are moved
+    void record(EventKind kind, Cause cause, const Request& request, Event event = {});
+    void write(std::span<Event> events);
+    void move_bytes(Event& event);
+
+    // lane_sequences.cpp: sequences come and go
     void arrive();
-    void note_schedule(const Schedule& schedule);
+    void arrive(Request& request);
+    void note_tokens(const Request& request, std::uint32_t first);
+    Result<Request*> fork(Request child, Request& parent, std::uint32_t position, Cause cause);
     void end_request(Request& request, Cause cause, const std::string& detail = {});
     void release(Request& request, Cause cause);
-    void close_step(const Schedule& schedule);
-    void note_stages();
-    void record(EventKind kind, Cause cause, const Request& request, Event event = {});
+    void release_batch();
+
+    // lane_actions.cpp
+    void act();
+    void act_on(const ScenarioAction& action);
+    void cancel_now(Request& request);
+    void preempt_now(const ScenarioAction& action);
+    void fork_now(const ScenarioAction& action);
+    void change_cache_now(const ScenarioAction& action);
+    void refuse_action(const ScenarioAction& action, const Request* request, const std::string& why);
+    Result<Request> continuation(const ScenarioAction& action, const Request& parent, std::uint32_t position) const;
+    std::vector<Request*> named(const std::string& name) const;
+    std::string unknown(const std::string& name) const;
 
     // lane_forward.cpp
     enum class Forward : std::uint8_t { done, failed, stopped };
     Forward forward(const Schedule& schedule, const StepContext& context);
+    void forward_accounting(const Schedule& schedule);
     Forward forward_cached(const Schedule& schedule, const StepContext& context);
     Forward forward_uncached(const Schedule& schedule, const StepContext& context);
     Result<void> prepare_buffers(const Schedule& schedule);
-    void sample(Request& request, std::span<const float> logits, const StepContext& context);
     void note_computed(const ScheduledSequence& scheduled);
     void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
     Forward fail(std::span<Request* const> requests, const std::string& reason);
@@ -106,20 +141,35 @@ private:
     Forward finish_forward(const Schedule& schedule, const StepContext& context,
                            const std::vector<std::span<const float>>& logits, const std::string& bad_place);
 
+    // lane_sampling.cpp; logits (vocabulary), empty without a model
+    void spread(Request& request, std::span<const float> logits, const StepContext& context);
+    void sample(Request& request, std::span<const float> logits, const StepContext& context);
+    void append_token(Request& request, const SampledToken& sampled);
+    void end_if_done(Request& request);
+    bool is_end(TokenId token) const;
+    // lane_beams.cpp
+    void propose(Request& beam, std::span<const float> logits);
+    void choose_beams();
+    void apply_choice(BeamGroup& group, const BeamChoice& choice);
+
     LaneSetup m_setup;
     std::shared_ptr<DeviceModel> m_device;
     std::unique_ptr<KvCache> m_cache_memory;   // the pool; without a cache: scratch for one sequence, grown on demand
+    std::unique_ptr<HostBlocks> m_host_memory; // of swapped-out sequences; may be null
     Decoder m_decoder;
     Sampler m_sampler;
 
     // Since begin().
     LaneWriter* m_writer = nullptr;
-    std::unique_ptr<ReservingCache> m_cache;     // null without a cache
+    std::unique_ptr<CacheManager> m_cache;       // null without a cache
     std::unique_ptr<Scheduler> m_scheduler;
     std::vector<std::unique_ptr<Request>> m_requests;
-    std::map<std::string, Request*> m_by_name;
+    std::map<std::string, Request*> m_by_name;   // sequences by their own names
     std::map<std::pair<std::uint32_t, std::uint32_t>, Request*> m_coming;  // by arrival step, then order
-    std::vector<ScenarioAction> m_actions;     // by step; taken from the end
+    std::vector<Request*> m_ended_in_batch;      // static batching: ended, their blocks stay
+    std::map<RequestId, BeamGroup> m_beams;
+    std::vector<ScenarioAction> m_actions;       // by step; taken from the end
+    std::vector<ScenarioAction> m_asked;         // while running
     std::set<std::string> m_cancels;
     std::uint32_t m_step = 0;
 
@@ -136,6 +186,7 @@ private:
     std::uint32_t m_sampled = 0;
     std::string m_failure;
     bool m_failed_last = false;
+    bool m_preempted_by_action = false;
 };
 
 }  // namespace kvloupe

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The tensor half of a lane's step: batch, forward pass, sampling, and what of it is recorded.
+#include "engine/cache/block_table.h"
 #include "engine/serve/lane.h"
 
 #include <algorithm>
@@ -74,15 +75,26 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
 }
 
 Lane::Forward Lane::forward(const Schedule& schedule, const StepContext& context) {
+    if (!m_device) {
+        forward_accounting(schedule);
+        return Forward::done;
+    }
     if (auto ready = prepare_buffers(schedule); !ready) return fail_all(schedule, ready.error());
     return m_cache ? forward_cached(schedule, context) : forward_uncached(schedule, context);
+}
+
+// No arithmetic: what was scheduled counts as computed, and the next token is known.
+void Lane::forward_accounting(const Schedule& schedule) {
+    for (const ScheduledSequence& scheduled : schedule.sequences) note_computed(scheduled);
+    for (const ScheduledSequence& scheduled : schedule.sequences)
+        if (scheduled.request->to_compute() == 0) spread(*scheduled.request, {}, {});
 }
 
 Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& context) {
     Batch batch;
     for (const ScheduledSequence& scheduled : schedule.sequences)
         add_rows(batch, *scheduled.request, scheduled.first, scheduled.count,
-                 m_cache->table(scheduled.request->sequence).blocks, m_cache->block_size());
+                 m_cache->table(scheduled.request->sequence), m_cache->block_size());
     auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
     if (!result) return fail_all(schedule, result.error());
     if (result->stopped) return Forward::stopped;
@@ -142,7 +154,7 @@ Lane::Forward Lane::finish_forward(const Schedule& schedule, const StepContext& 
     const auto start = std::chrono::steady_clock::now();
     for (const ScheduledSequence& scheduled : schedule.sequences) note_computed(scheduled);
     for (std::size_t i = 0; i < logits.size(); ++i)
-        if (!logits[i].empty()) sample(*schedule.sequences[i].request, logits[i], context);
+        if (!logits[i].empty()) spread(*schedule.sequences[i].request, logits[i], context);
     const auto spent = std::chrono::steady_clock::now() - start;
     m_sample_ns += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
     return Forward::done;
@@ -154,7 +166,7 @@ void Lane::note_computed(const ScheduledSequence& scheduled) {
     event.tokens = scheduled.count;
     event.other = scheduled.first;
     m_counters.computed_tokens += scheduled.count;
-    if (scheduled.first + scheduled.count <= request.prompt_tokens) {
+    if (scheduled.prefill) {
         record(EventKind::prefill, scheduled.cause, request, event);
         m_counters.prefill_tokens += scheduled.count;
     } else if (m_cache) {
@@ -171,38 +183,9 @@ void Lane::note_computed(const ScheduledSequence& scheduled) {
         m_counters.decode_tokens += 1;
     }
     request.computed = scheduled.first + scheduled.count;
-}
-
-void Lane::sample(Request& request, std::span<const float> logits, const StepContext& context) {
-    const std::uint32_t index = request.output_tokens();
-    const TokenId forced = request.forced.empty() ? -1 : request.forced[index];
-    const SampledToken sampled = m_sampler.sample(logits, request.sampling, index, forced);
-    ++m_sampled;
-    TokenRecord token;
-    token.sequence = request.sequence;
-    token.position = request.size();
-    token.token = sampled.token;
-    token.source = forced < 0 ? TokenRecord::sampled : TokenRecord::forced;
-    token.rank = sampled.rank;
-    token.probability = sampled.probability;
-    m_writer->token(token, sampled.top());
-    if (context.comparison) {
-        if (const auto difference = context.comparison->add(context.lane, request.id, index, logits, sampled.token))
-            m_counters.logit_difference = std::fmax(m_counters.logit_difference, *difference);
-    }
-    if (context.logit_tap) context.logit_tap(context.lane, request.id, index, logits);
-    request.tokens.push_back(sampled.token);
-
-    const auto ends = [&](Cause cause) { m_endings.push_back({&request, cause, {}}); };
-    const Tokenizer* tokenizer = m_device->model->tokenizer.get();
-    const std::span<const TokenId> end_tokens = tokenizer ? tokenizer->end_tokens() : std::span<const TokenId>();
-    if (!request.forced.empty()) {
-        if (request.output_tokens() == request.forced.size()) ends(Cause::forced_tokens_used_up);
-    } else if (std::find(end_tokens.begin(), end_tokens.end(), sampled.token) != end_tokens.end()) {
-        ends(Cause::end_of_sequence);
-    } else if (request.output_tokens() == request.max_new_tokens) {
-        ends(Cause::length_reached);
-    }
+    if (!m_cache) return;
+    std::vector<Event> events = m_cache->note_computed(request.view(), request.computed);
+    write(events);
 }
 
 // Rows of positions that were not computed before this step; a lane without a cache recomputes the others.

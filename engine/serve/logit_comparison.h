@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,15 @@ namespace kvloupe {
 
 // Sees the logits (vocabulary) from which an output token is taken; called by the worker. For tests and measurements.
 using LogitTap = std::function<void(LaneId lane, RequestId request, std::uint32_t output_index, std::span<const float> logits)>;
+
+// Under what a sequence's logits are compared and tapped: its request, or for a child (a fork, a sample) an id of its own
+// that is the same in all lanes.
+constexpr RequestId logit_track(RequestId request, std::string_view child) {
+    if (child.empty()) return request;
+    std::uint32_t hash = 2166136261u;  // FNV-1a
+    for (const char c : child) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
+    return RequestId(0x80000000u | (hash >> 1));
+}
 
 class LogitComparison {
 public:

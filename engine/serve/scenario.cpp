@@ -4,6 +4,7 @@
 #include "engine/model/json_document.h"
 #include "engine/serve/scenario_parts.h"
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -37,12 +38,6 @@ void read_list(KeyReader& top, const char* name, std::size_t most, std::vector<E
         target.push_back(read((*list)[i], std::string(name) + "[" + std::to_string(i) + "]"));
 }
 
-std::set<std::string> request_ids(const Scenario& scenario) {
-    std::set<std::string> ids;
-    for (const RequestOptions& request : scenario.requests) ids.insert(request.id);
-    return ids;
-}
-
 // Requests without an id are called a, b, … and r26, r27, …, skipping what is taken.
 void name_requests(Scenario& scenario, ReadFailure& failure) {
     std::set<std::string> taken;
@@ -71,9 +66,63 @@ void check_lanes(Scenario& scenario, ReadFailure& failure) {
                                "Give every lane a name of its own.");
 }
 
+void check_accounting(const Scenario& scenario, ReadFailure& failure) {
+    for (std::size_t i = 0; i < scenario.lanes.size(); ++i) {
+        const LaneOptions& lane = scenario.lanes[i];
+        const std::string where = "lanes[" + std::to_string(i) + "]";
+        if (!is_accounting(scenario, lane)) {
+            if (lane.cache.bytes_per_token > 0)
+                return failure.set(where + ".cache.bytes_per_token", "is for lanes with \"model\": \"none\"; here the model says it",
+                                   "Remove the key.");
+            continue;
+        }
+        if (!lane.kv_cache)
+            return failure.set(where + ".kv_cache", "is false, but a lane without a model has nothing but its cache", "Remove one of the two keys.");
+        if (lane.cache.kind == CacheKind::contiguous && lane.cache.reserve == Reserve::max && lane.cache.max_model_len == 0)
+            return failure.set(where + ".cache.max_model_len", "is missing: a lane without a model has no context to reserve",
+                               "Give max_model_len, or another 'reserve'.");
+        for (std::size_t r = 0; r < scenario.requests.size(); ++r)
+            if (scenario.requests[r].beam_width > 0)
+                return failure.set("requests[" + std::to_string(r) + "].beam_width", "beam search needs a model, but lane '" + lane.name + "' has none",
+                                   "Remove the key, or give the lane a model.");
+    }
+    for (std::size_t i = 0; i < scenario.lanes.size(); ++i)
+        for (std::size_t r = 0; r < scenario.requests.size() && scenario.lanes[i].cache.kind == CacheKind::contiguous; ++r)
+            if (scenario.requests[r].beam_width > 0)
+                return failure.set("requests[" + std::to_string(r) + "].beam_width", "beams share blocks, but lane '" + scenario.lanes[i].name + "' is contiguous",
+                                   "Remove the key, or give \"kind\": \"paged\".");
+}
+
+// Every name a sequence can have: requests, their children "a.0", …, and forks. Names the forks that have none.
+std::set<std::string> sequence_names(Scenario& scenario, ReadFailure& failure) {
+    std::set<std::string> names;
+    for (const RequestOptions& request : scenario.requests) names.insert(request.id);
+    for (std::size_t i = 0; i < scenario.requests.size(); ++i) {
+        const RequestOptions& request = scenario.requests[i];
+        // More beams than beam_width may come and go; the first of them can be spoken of.
+        const std::uint32_t children = std::max(request.n > 1 ? request.n : 0u, request.beam_width);
+        for (std::uint32_t c = 0; c < children; ++c)
+            if (!names.insert(request.id + "." + std::to_string(c)).second)
+                failure.set("requests[" + std::to_string(i) + "].id", "its child '" + request.id + "." + std::to_string(c) + "' has the name of another request",
+                            "Give one of the two another id.");
+    }
+    for (std::size_t i = 0; i < scenario.actions.size(); ++i) {
+        ScenarioAction& action = scenario.actions[i];
+        if (action.kind != ActionKind::fork || action.as.empty()) continue;
+        if (!names.insert(action.as).second)
+            failure.set("actions[" + std::to_string(i) + "].as", "'" + action.as + "' is used twice", "Give the fork a name of its own.");
+    }
+    for (ScenarioAction& action : scenario.actions) {
+        if (action.kind != ActionKind::fork) continue;
+        for (std::uint32_t number = 2; action.as.empty(); ++number)
+            if (const std::string name = action.request + "-" + std::to_string(number); names.insert(name).second) action.as = name;
+    }
+    return names;
+}
+
 // Requests and lanes that actions and breakpoints speak of.
-void check_references(const Scenario& scenario, ReadFailure& failure) {
-    const std::set<std::string> ids = request_ids(scenario);
+void check_references(Scenario& scenario, ReadFailure& failure) {
+    const std::set<std::string> ids = sequence_names(scenario, failure);
     const std::vector<std::string> known(ids.begin(), ids.end());
     const auto missing = [&](const std::string& where, const std::string& id) {
         if (ids.count(id)) return false;
@@ -81,8 +130,16 @@ void check_references(const Scenario& scenario, ReadFailure& failure) {
         failure.set(where, "there is no request '" + id + "'", near.empty() ? "" : "Did you mean '" + near + "'?");
         return true;
     };
-    for (std::size_t i = 0; i < scenario.actions.size(); ++i)
-        if (missing("actions[" + std::to_string(i) + "].request", scenario.actions[i].request)) return;
+    for (std::size_t i = 0; i < scenario.actions.size(); ++i) {
+        const ScenarioAction& action = scenario.actions[i];
+        const std::string where = "actions[" + std::to_string(i) + "]";
+        if (!action.request.empty() && missing(where + ".request", action.request)) return;
+        const auto too_small = [&](const LaneOptions& lane) { return action.block && lane.cache.blocks && *action.block >= *lane.cache.blocks; };
+        for (const LaneOptions& lane : scenario.lanes)
+            if (too_small(lane))
+                return failure.set(where + ".block", std::to_string(*action.block) + " is no block of lane '" + lane.name + "', which has " +
+                                                         std::to_string(*lane.cache.blocks), "Give a block below that number.");
+    }
     for (std::size_t i = 0; i < scenario.breakpoints.size(); ++i) {
         const Breakpoint& breakpoint = scenario.breakpoints[i];
         const std::string where = "breakpoints[" + std::to_string(i) + "]";
@@ -102,11 +159,7 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
                  "This version of KVLoupe reads scenarios of version 1.");
     top.whole("version", 1, 1, version);
     top.text("model", scenario.model);
-    if (scenario.model == "none")
-        top.fail("model", "'none' (a lane without arithmetic) is not built in this version of KVLoupe",
-                 "Name a model: bundled, bundled:NAME or a path.");
-    else if (scenario.model.empty())
-        top.fail("model", "is empty", "Name a model: bundled, bundled:NAME or a path.");
+    if (scenario.model.empty()) top.fail("model", "is empty", "Name a model: bundled, bundled:NAME, a path or none.");
     read_device(top, scenario.device);
     top.whole("seed", 0, UINT64_MAX, scenario.seed);
     read_list(top, "lanes", max_lanes, scenario.lanes,
@@ -127,6 +180,10 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
 
 }  // namespace
 
+bool is_accounting(const Scenario& scenario, const LaneOptions& lane) {
+    return (lane.model.empty() ? scenario.model : lane.model) == "none";
+}
+
 Result<Scenario> parse_scenario(std::span<const std::byte> bytes, const std::string& file_name) {
     try {
         if (bytes.size() > max_file_bytes)
@@ -140,6 +197,7 @@ Result<Scenario> parse_scenario(std::span<const std::byte> bytes, const std::str
         read_scenario(*document, scenario, failure);
         if (!failure.error) name_requests(scenario, failure);
         if (!failure.error) check_lanes(scenario, failure);
+        if (!failure.error) check_accounting(scenario, failure);
         if (!failure.error) check_references(scenario, failure);
         if (failure.error) return *failure.error;
         return scenario;

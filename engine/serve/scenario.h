@@ -3,6 +3,7 @@
 // Scenario: what to run, as the contract (section 2) fixes it. Keys that are not built yet are refused by name.
 #pragma once
 
+#include "engine/cache/cache_options.h"
 #include "engine/record/dtype.h"
 #include "engine/record/event.h"
 #include "engine/record/result.h"
@@ -11,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace kvloupe {
@@ -20,13 +22,38 @@ struct CacheOptions {
     std::optional<std::uint32_t> blocks;  // absent: auto
     DType dtype_k = DType::f16;
     DType dtype_v = DType::f16;
+    std::uint32_t bytes_per_token = 0;    // accounting lanes; 0: not given
+    CacheKind kind = CacheKind::paged;
+    bool prefix_caching = true;           // false where the kind is contiguous
+    PrefixIndexKind prefix_index = PrefixIndexKind::hash;
+    FreeOrder free_order = FreeOrder::vllm;
+    double watermark = 0;                 // share of the blocks that admission leaves untouched, 0 <= watermark < 1
+    std::optional<AttentionSpan> span;    // of all layers; absent: the model's own
+    Reserve reserve = Reserve::max;
+    std::uint32_t max_model_len = 0;      // 0: the model's context
+    std::uint32_t hash_bits = 256;
+    bool compare_tokens = true;
+    bool tag_extra_keys = true;
+    RadixEviction radix_eviction = RadixEviction::lru;
+    bool positions_by_rank = false;       // positions of keys count within the cache (StreamingLLM)
 };
+
+enum class Batching : std::uint8_t { continuous, fixed /* "static" */ };
+enum class SchedulingPolicy : std::uint8_t { fcfs, priority };
+enum class PreemptionMode : std::uint8_t { recompute, swap };
+enum class VictimRule : std::uint8_t { vllm, sglang };
 
 struct SchedulerOptions {
     std::uint32_t max_num_seqs = 256;
     std::uint32_t max_num_batched_tokens = 2048;
     bool chunked_prefill = true;
     std::uint32_t long_prefill_token_threshold = 0;
+    Batching batching = Batching::continuous;
+    SchedulingPolicy policy = SchedulingPolicy::fcfs;
+    PreemptionMode preemption = PreemptionMode::recompute;
+    std::uint32_t swap_blocks = 0;        // of host memory
+    bool reserve_full_prompt = true;
+    VictimRule victim = VictimRule::vllm;
 };
 
 struct LaneOptions {
@@ -49,12 +76,28 @@ struct RequestOptions {
     float temperature = 0;                             // 0: greedy
     std::uint32_t top_k = 0;                           // 0: off
     float top_p = 1;
+    std::int32_t priority = 0;                         // lower is more important
+    std::string salt, adapter;                         // extra keys of the prefix cache
+    std::uint32_t n = 1;                               // parallel samples; more than 1: its sequences are id.0, id.1, …
+    std::uint32_t beam_width = 0;                      // 0: no beam search; its sequences are id.0, id.1, …
 };
+
+enum class ActionKind : std::uint8_t { fork, cancel, preempt, evict, reset_prefix_cache };
+
+std::string_view name_of(ActionKind kind);
 
 struct ScenarioAction {
     std::uint32_t at_step = 0;
-    std::string what;      // "cancel" in this version
-    std::string request;
+    ActionKind kind = ActionKind::cancel;
+    std::string request;                               // a request, a fork or a child; not for evict and reset
+    std::optional<std::uint32_t> block;                // evict
+    // fork; what is absent is inherited from the parent
+    std::string as;                                    // the new sequence's name
+    std::optional<std::uint32_t> position;             // absent: the end
+    std::optional<std::string> prompt;                 // appended; at most one of the two
+    std::optional<std::vector<TokenId>> prompt_tokens;
+    std::optional<std::vector<TokenId>> output_tokens;
+    std::optional<std::uint32_t> max_new_tokens;
 };
 
 struct Breakpoint {
@@ -81,7 +124,7 @@ struct RecordOptions {
 
 struct Scenario {
     std::string title;                 // file name without folder and suffix
-    std::string model = "bundled";     // bundled | bundled:NAME | path
+    std::string model = "bundled";     // bundled | bundled:NAME | path | none
     std::string device = "auto";
     std::uint64_t seed = 0;
     std::vector<LaneOptions> lanes;    // at least one after parsing
@@ -90,6 +133,9 @@ struct Scenario {
     std::vector<Breakpoint> breakpoints;
     RecordOptions record;
 };
+
+// True for a lane without a model: no device, no arithmetic, forced tokens.
+bool is_accounting(const Scenario& scenario, const LaneOptions& lane);
 
 // Strict: an unknown key, a wrong type, a duplicate key or id, a value out of range is an error that names it; a key of
 // the contract that this version does not build is refused by name with that reason.

@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t max_block_size = 1u << 20;
 constexpr std::uint32_t max_blocks = 10'000'000;
 constexpr std::uint32_t max_budget = 10'000'000;
+constexpr std::uint32_t max_bytes_per_token = 1u << 30;
 
 // Precisions of the contract that this version does not compute with.
 constexpr std::array<std::string_view, 11> later_types = {"fp8_e4m3", "fp8_e5m2", "int8", "int4", "kivi2", "kivi4",
@@ -35,6 +36,69 @@ void read_dtype(KeyReader& reader, const char* key, DType& target) {
     else reader.fail(key, "is " + describe(*value) + ", which is no precision", built);
 }
 
+// Keys of the cache manager but those of the attention span.
+void read_manager(KeyReader& reader, CacheOptions& cache) {
+    reader.choice("kind", {"paged", "contiguous"}, cache.kind);
+    cache.prefix_caching = cache.kind == CacheKind::paged;
+    reader.boolean("prefix_caching", cache.prefix_caching);
+    reader.choice("prefix_index", {"hash", "radix"}, cache.prefix_index);
+    reader.choice("free_order", {"vllm", "append"}, cache.free_order);
+    reader.choice("reserve", {"max", "pow2", "oracle", "grow"}, cache.reserve);
+    reader.whole("max_model_len", 1, max_budget, cache.max_model_len);
+    reader.whole("hash_bits", 1, 256, cache.hash_bits);
+    reader.boolean("compare_tokens", cache.compare_tokens);
+    reader.boolean("tag_extra_keys", cache.tag_extra_keys);
+    reader.choice("radix_eviction", {"lru", "lfu", "fifo", "priority"}, cache.radix_eviction);
+}
+
+void read_span(KeyReader& reader, CacheOptions& cache) {
+    AttentionSpan span;
+    reader.whole("window", 1, max_budget, span.window);
+    reader.whole("sinks", 0, max_budget, span.sinks);
+    reader.whole("attention_chunk", 1, max_budget, span.chunk);
+    if (const auto rank = reader.choice("positions", {"absolute", "rank"})) cache.positions_by_rank = *rank == 1;
+    if (span.sinks > 0 && span.window == 0)
+        reader.fail("sinks", std::to_string(span.sinks) + " sinks without a window keep what is kept anyway",
+                    "Give a window, or remove the sinks.");
+    if (span.window > 0 && span.chunk > 0)
+        reader.fail("attention_chunk", "a chunk and a window exclude each other", "Give one of the two.");
+    if (cache.positions_by_rank && span.window == 0)
+        reader.fail("positions", "'rank' differs from 'absolute' only where a window drops tokens", "Give a window, or remove the key.");
+    if (!span.full()) cache.span = span;
+}
+
+// Rules that exclude each other, or that mean nothing for the kind.
+void check_kind(KeyReader& reader, const CacheOptions& cache) {
+    const bool radix = cache.prefix_index == PrefixIndexKind::radix;
+    if (cache.kind == CacheKind::contiguous) {
+        if (cache.prefix_caching)
+            reader.fail("prefix_caching", "a contiguous region belongs to one request and cannot be shared",
+                        "Remove the key, or give \"kind\": \"paged\".");
+        for (const char* key : {"prefix_index", "free_order", "window", "sinks", "attention_chunk", "hash_bits",
+                                "compare_tokens", "tag_extra_keys", "radix_eviction"})
+            if (reader.value(key))
+                reader.fail(key, "means nothing for a contiguous cache", "Remove the key, or give \"kind\": \"paged\".");
+        if (cache.watermark > 0)
+            reader.fail("watermark", "means nothing for a contiguous cache", "Remove the key, or give \"kind\": \"paged\".");
+        return;
+    }
+    if (reader.value("reserve"))
+        reader.fail("reserve", "means nothing for a paged cache, which takes blocks as they are needed",
+                    "Remove the key, or give \"kind\": \"contiguous\".");
+    if (reader.value("radix_eviction") && !radix)
+        reader.fail("radix_eviction", "means nothing without a radix index", "Remove the key, or give \"prefix_index\": \"radix\".");
+    if (!radix) return;
+    if (!cache.prefix_caching)
+        reader.fail("prefix_index", "a radix index needs prefix caching", "Remove \"prefix_caching\": false, or the index.");
+    if (cache.span)
+        reader.fail("prefix_index", std::string("a radix index needs all blocks of a prefix, but ") +
+                                        (cache.span->window > 0 ? "a window" : "an attention chunk") + " gives some of them up",
+                    "Give \"prefix_index\": \"hash\", or remove it.");
+    if (cache.hash_bits != 256 || !cache.compare_tokens)
+        reader.fail(cache.hash_bits != 256 ? "hash_bits" : "compare_tokens",
+                    "means nothing for a radix index, which compares tokens and no hashes", "Remove the key.");
+}
+
 void read_cache(const json& value, const std::string& where, CacheOptions& cache, ReadFailure& failure) {
     KeyReader reader(value, where, failure);
     reader.whole("block_size", 1, max_block_size, cache.block_size);
@@ -50,18 +114,15 @@ void read_cache(const json& value, const std::string& where, CacheOptions& cache
     cache.dtype_v = cache.dtype_k;
     read_dtype(reader, "dtype_k", cache.dtype_k);
     read_dtype(reader, "dtype_v", cache.dtype_v);
-    reader.not_built("bytes_per_token");
-    reader.not_built("kind", "\"paged\"");
-    reader.not_built("prefix_caching", "false");
-    reader.not_built("prefix_index");
-    reader.not_built("free_order", "\"vllm\"");
-    reader.not_built("watermark", "0");
-    for (const char* key : {"window", "sinks", "attention_chunk", "reserve", "max_model_len", "hash_bits",
-                            "compare_tokens", "tag_extra_keys", "radix_eviction", "memory_share", "scale", "group",
-                            "residual"})
-        reader.not_built(key);
-    reader.not_built("positions", "\"absolute\"");
+    reader.whole("bytes_per_token", 1, max_bytes_per_token, cache.bytes_per_token);
+    read_manager(reader, cache);
+    reader.number("watermark", 0, 1, cache.watermark);
+    if (cache.watermark >= 1)
+        reader.fail("watermark", "1 or more would leave no block to admission", "Give a share of the blocks below 1.");
+    read_span(reader, cache);
+    for (const char* key : {"memory_share", "scale", "group", "residual"}) reader.not_built(key);
     reader.not_built("rotate", "false");
+    check_kind(reader, cache);
     reader.finish();
 }
 
@@ -71,12 +132,15 @@ void read_scheduler(const json& value, const std::string& where, SchedulerOption
     reader.whole("max_num_batched_tokens", 1, max_budget, scheduler.max_num_batched_tokens);
     reader.boolean("chunked_prefill", scheduler.chunked_prefill);
     reader.whole("long_prefill_token_threshold", 0, max_budget, scheduler.long_prefill_token_threshold);
-    reader.not_built("batching", "\"continuous\"");
-    reader.not_built("policy", "\"fcfs\"");
-    reader.not_built("preemption", "\"recompute\"");  // nothing is ever preempted: admission reserves all a request may need
-    reader.not_built("swap_blocks", "0");
-    reader.not_built("reserve_full_prompt", "true");
-    reader.not_built("victim", "\"vllm\"");
+    reader.choice("batching", {"continuous", "static"}, scheduler.batching);
+    reader.choice("policy", {"fcfs", "priority"}, scheduler.policy);
+    reader.choice("preemption", {"recompute", "swap"}, scheduler.preemption);
+    reader.whole("swap_blocks", 0, max_blocks, scheduler.swap_blocks);
+    reader.boolean("reserve_full_prompt", scheduler.reserve_full_prompt);
+    reader.choice("victim", {"vllm", "sglang"}, scheduler.victim);
+    if (scheduler.preemption == PreemptionMode::swap && scheduler.swap_blocks == 0)
+        reader.fail("swap_blocks", "is 0, but preemption by swapping needs blocks of host memory",
+                    "Give at least 1, or \"preemption\": \"recompute\".");
     reader.finish();
 }
 
@@ -107,9 +171,9 @@ LaneOptions read_lane(const json& value, const std::string& where, ReadFailure& 
     if (const json* scheduler = reader.value("scheduler"))
         read_scheduler(*scheduler, reader.path("scheduler"), lane.scheduler, failure);
     reader.text("model", lane.model);
-    if (lane.model == "none")
-        reader.fail("model", "'none' (a lane without arithmetic) is not built in this version of KVLoupe",
-                    "Name a model: bundled, bundled:NAME or a path.");
+    if (lane.scheduler.preemption == PreemptionMode::swap && lane.cache.kind == CacheKind::contiguous)
+        reader.fail("scheduler.preemption", "'swap' moves single blocks, which a contiguous cache has not",
+                    "Give \"recompute\", or \"kind\": \"paged\".");
     read_device(reader, lane.device);
     reader.not_built("convert", "{}");
     reader.not_built("attention", "\"tiled\"");

@@ -3,6 +3,7 @@
 #include "engine/serve/scenario_parts.h"
 
 #include <set>
+#include <utility>
 
 namespace kvloupe {
 
@@ -11,6 +12,7 @@ using nlohmann::json;
 namespace {
 
 constexpr std::uint32_t max_tokens = 10'000'000;
+constexpr std::uint32_t max_children = 1024;
 constexpr std::uint32_t max_step = 1'000'000;  // idle steps are recorded too
 
 std::vector<AttentionWatch> read_watches(KeyReader& reader, ReadFailure& failure) {
@@ -37,6 +39,17 @@ std::vector<AttentionWatch> read_watches(KeyReader& reader, ReadFailure& failure
 
 }  // namespace
 
+std::string_view name_of(ActionKind kind) {
+    switch (kind) {
+    case ActionKind::fork: return "fork";
+    case ActionKind::cancel: return "cancel";
+    case ActionKind::preempt: return "preempt";
+    case ActionKind::evict: return "evict";
+    case ActionKind::reset_prefix_cache: return "reset_prefix_cache";
+    }
+    return "";
+}
+
 RequestOptions read_request(const json& value, const std::string& where, ReadFailure& failure) {
     RequestOptions request;
     KeyReader reader(value, where, failure);
@@ -59,11 +72,22 @@ RequestOptions read_request(const json& value, const std::string& where, ReadFai
     reader.whole("top_k", 0, max_tokens, request.top_k);
     reader.number("top_p", 0, 1, request.top_p);
     if (request.top_p <= 0) reader.fail("top_p", "0 leaves no token to choose", "Give a share above 0 and at most 1.");
-    reader.not_built("priority", "0");
-    reader.not_built("salt");
-    reader.not_built("adapter");
-    reader.not_built("n", "1");
-    reader.not_built("beam_width", "1");
+    reader.whole_signed("priority", -1'000'000'000, 1'000'000'000, request.priority);
+    for (const auto& [key, target] : {std::pair{"salt", &request.salt}, std::pair{"adapter", &request.adapter}}) {
+        reader.text(key, *target);
+        if (target->size() > 200) reader.fail(key, "is longer than 200 bytes", "Give a short name.");
+    }
+    reader.whole("n", 1, max_children, request.n);
+    std::uint32_t width = 1;
+    reader.whole("beam_width", 1, max_children, width);
+    request.beam_width = width > 1 ? width : 0;
+    if (request.beam_width > 0) {
+        if (request.n > 1) reader.fail("beam_width", "beam search and parallel sampling (n) exclude each other", "Give one of the two.");
+        if (request.output_tokens)
+            reader.fail("beam_width", "beam search chooses the tokens, but output_tokens forces them", "Give one of the two.");
+        if (request.temperature > 0)
+            reader.fail("beam_width", "beam search takes the most probable tokens, but a temperature is given", "Give one of the two.");
+    }
     reader.finish();
     return request;
 }
@@ -72,19 +96,43 @@ ScenarioAction read_action(const json& value, const std::string& where, ReadFail
     ScenarioAction action;
     KeyReader reader(value, where, failure);
     for (const char* key : {"at_step", "do"})
-        if (!reader.failed() && !reader.value(key)) reader.fail(key, "is missing", "An action has at_step, do and request.");
+        if (!reader.failed() && !reader.value(key)) reader.fail(key, "is missing", "An action has at_step and do.");
     reader.whole("at_step", 0, max_step, action.at_step);
-    reader.text("do", action.what);
-    static const std::set<std::string> later = {"fork", "preempt", "evict", "reset_prefix_cache"};
-    if (later.count(action.what))
-        reader.fail("do", "'" + action.what + "' is not built in this version of KVLoupe", "This version can cancel.");
-    else if (action.what != "cancel") reader.fail("do", "there is no action '" + action.what + "'", "This version can cancel.");
-    if (!reader.failed() && !reader.value("request"))
-        reader.fail("request", "is missing", "Name the request to cancel by its id.");
+    reader.choice("do", {"fork", "cancel", "preempt", "evict", "reset_prefix_cache"}, action.kind);
     reader.text("request", action.request);
-    for (const char* key : {"block", "as", "position", "prompt", "prompt_tokens", "output_tokens", "max_new_tokens"})
-        if (reader.value(key)) reader.fail(key, "means nothing for a cancel", "Remove it.");
+    reader.whole("block", 0, UINT32_MAX - 1, action.block);
+    reader.text("as", action.as);
+    reader.whole("position", 0, max_tokens, action.position);
+    reader.text("prompt", action.prompt);
+    reader.tokens("prompt_tokens", action.prompt_tokens);
+    reader.tokens("output_tokens", action.output_tokens);
+    reader.whole("max_new_tokens", 1, max_tokens, action.max_new_tokens);
     reader.finish();
+    const std::string what(name_of(action.kind));
+    const bool on_request = action.kind != ActionKind::evict && action.kind != ActionKind::reset_prefix_cache;
+    const bool fork = action.kind == ActionKind::fork;
+    const auto allow = [&](bool allowed, std::initializer_list<const char*> keys) {
+        for (const char* key : keys)
+            if (!allowed && !reader.failed() && reader.value(key)) reader.fail(key, "means nothing for " + what, "Remove it.");
+    };
+    allow(on_request, {"request"});
+    allow(action.kind == ActionKind::evict, {"block"});
+    allow(fork, {"as", "position", "prompt", "prompt_tokens", "output_tokens", "max_new_tokens"});
+    if (!reader.failed() && on_request && !reader.value("request"))
+        reader.fail("request", "is missing", "Name the request to " + what + " by its id.");
+    if (!reader.failed() && action.kind == ActionKind::evict && !action.block)
+        reader.fail("block", "is missing", "Name the block to evict by its number.");
+    if (action.block == 0u) reader.fail("block", "0 is the null block, which is never evicted", "Give a block from 1.");
+    if (action.position == 0u)
+        reader.fail("position", "0 shares nothing with the parent", "Give a position from 1, or submit a request.");
+    if (action.prompt && action.prompt_tokens)
+        reader.fail("prompt", "stands beside prompt_tokens", "Give at most one of the two.");
+    if (action.output_tokens && action.output_tokens->empty())
+        reader.fail("output_tokens", "is empty", "Give at least one token, or leave the key out.");
+    if (action.prompt_tokens && action.prompt_tokens->empty())
+        reader.fail("prompt_tokens", "is empty", "Give at least one token, or leave the key out.");
+    if (fork && reader.value("as") && (action.as.empty() || action.as.size() > 200))
+        reader.fail("as", "is no name", "Give the new sequence a short name, or leave the key out.");
     return action;
 }
 

@@ -19,11 +19,12 @@ constexpr std::size_t max_queued = 4096;       // commands that the worker has n
 constexpr std::size_t max_notes = 10000;
 
 struct Command {
-    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, reset, continue_uncached, watch, breakpoints };
+    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints };
     Kind kind = step;
     std::uint32_t count = 0;
     std::string request;
     std::vector<Request> requests;   // submit: one per lane
+    ScenarioAction action;
     RequestInfo info;
     std::vector<AttentionWatch> watched;
     std::vector<Breakpoint> stops;
@@ -44,7 +45,8 @@ struct Session::Impl {
     bool ended = false;                     // the worker's thread is gone
     std::shared_ptr<const Recording> recording;
     std::uint64_t generation = 0;
-    std::set<std::string> ids;              // of requests, queued submits included
+    std::set<std::string> ids;              // names that are taken, queued submits and forks included
+    std::uint64_t generated = first_generated_token;  // next id of an accounting lane's tokens
     std::vector<std::string> notes;
     std::vector<AttentionWatch> watch;
     std::vector<Breakpoint> breakpoints;
@@ -57,26 +59,39 @@ struct Session::Impl {
     std::jthread worker;                    // last: joined before anything above goes
 
     bool push(Command command);
+    bool push_locked(Command command);      // under the mutex
     void execute(Command& command);
     void advance(std::stop_token stop);
     void halt(const std::string& reason);
     void work(std::stop_token stop);
+    // Names that are taken: requests, their children, forks.
     std::set<std::string> scenario_ids() const {
         std::set<std::string> result;
-        for (const RequestOptions& request : scenario.requests) result.insert(request.id);
+        for (const RequestOptions& request : scenario.requests) add_names(request, result);
+        for (const ScenarioAction& action : scenario.actions)
+            if (action.kind == ActionKind::fork) result.insert(action.as);
         return result;
+    }
+    static void add_names(const RequestOptions& request, std::set<std::string>& names) {
+        names.insert(request.id);
+        const std::uint32_t children = std::max(request.n > 1 ? request.n : 0u, request.beam_width);
+        for (std::uint32_t i = 0; i < children; ++i) names.insert(request.id + "." + std::to_string(i));
     }
 };
 
 // False when the queue is full. Steps add up, and a command that only sets something replaces the one before it.
 bool Session::Impl::push(Command command) {
     std::lock_guard lock(mutex);
+    return push_locked(std::move(command));
+}
+
+bool Session::Impl::push_locked(Command command) {
     idle = false;
     const bool same = !queue.empty() && queue.back().kind == command.kind;
     if (same && command.kind == Command::step) {
         queue.back().count += std::min(command.count, std::numeric_limits<std::uint32_t>::max() - queue.back().count);
     } else if (same && command.kind != Command::submit && command.kind != Command::cancel &&
-               command.kind != Command::continue_uncached) {
+               command.kind != Command::act && command.kind != Command::continue_uncached) {
         queue.back() = std::move(command);
     } else if (queue.size() >= max_queued) {
         return false;
@@ -114,6 +129,9 @@ void Session::Impl::execute(Command& command) {
         break;
     case Command::cancel:
         engine->cancel(command.request);
+        break;
+    case Command::act:
+        engine->act(command.action);
         break;
     case Command::reset: {
         running = through = false;
@@ -199,6 +217,7 @@ Result<std::unique_ptr<Session>> Session::create(const Scenario& scenario, Sessi
         impl.engine = std::move(*engine);
         impl.recording = impl.engine->recording();
         impl.ids = impl.scenario_ids();
+        impl.generated = impl.engine->first_free_token();
         impl.watch = impl.engine->default_watch();
         impl.breakpoints = impl.scenario.breakpoints;
         impl.worker = std::jthread([&impl](std::stop_token stop) { impl.work(stop); });
@@ -218,7 +237,7 @@ const Scenario& Session::scenario() const { return m_impl->scenario; }
 
 std::shared_ptr<const Model> Session::model(LaneId lane) const {
     const auto& lanes = m_impl->engine->lanes();
-    return lane.value < lanes.size() ? lanes[lane.value].device->model : nullptr;
+    return lane.value < lanes.size() && lanes[lane.value].device ? lanes[lane.value].device->model : nullptr;
 }
 
 void Session::step(std::uint32_t count) {
@@ -247,30 +266,30 @@ Result<void> Session::submit(const RequestOptions& options) {
                          "Give exactly one of text and tokens."};
         if (options.max_new_tokens == 0 && !options.output_tokens)
             return Error{"Request '" + options.id + "': max_new_tokens is 0", "Give at least 1."};
+        if (options.n == 0 || (options.beam_width > 0 && (options.n > 1 || options.output_tokens)))
+            return Error{"Request '" + options.id + "': n, beam_width and output_tokens contradict each other", "Give one of them."};
         Command command;
         command.kind = Command::submit;
+        std::lock_guard lock(m_impl->mutex);
+        std::uint64_t generated = m_impl->generated;
         for (const LaneSetup& lane : m_impl->engine->lanes()) {
-            auto request = make_request(options, *lane.device->model, m_impl->scenario.seed);
+            std::uint64_t own = m_impl->generated;
+            auto request = make_request(options, lane.device ? lane.device->model.get() : nullptr, m_impl->scenario.seed, own);
             if (!request) return request.error();
+            generated = std::max(generated, own);
             command.requests.push_back(std::move(*request));
         }
-        const Request& first = command.requests.front();
-        command.info.id = options.id;
-        command.info.prompt = first.tokens;
-        command.info.max_new_tokens = first.new_tokens();
-        command.info.temperature = options.temperature;
-        command.info.top_k = options.top_k;
-        command.info.top_p = options.top_p;
-        {
-            std::lock_guard lock(m_impl->mutex);
-            if (!m_impl->ids.insert(options.id).second)
-                return Error{"There is a request '" + options.id + "' already", "Give it another id."};
+        command.info = request_info(options, command.requests.front());
+        if (!m_impl->ids.insert(options.id).second)
+            return Error{"There is a request '" + options.id + "' already", "Give it another id."};
+        if (!m_impl->push_locked(std::move(command))) {
+            m_impl->ids.erase(options.id);
+            return Error{"Request '" + options.id + "' was not taken: " + std::to_string(max_queued) + " commands are waiting",
+                         "Wait for the step in progress, then try again."};
         }
-        if (m_impl->push(std::move(command))) return {};
-        std::lock_guard lock(m_impl->mutex);
-        m_impl->ids.erase(options.id);
-        return Error{"Request '" + options.id + "' was not taken: " + std::to_string(max_queued) + " commands are waiting",
-                     "Wait for the step in progress, then try again."};
+        m_impl->generated = generated;
+        Impl::add_names(options, m_impl->ids);
+        return {};
     } catch (const std::exception& problem) {
         return Error{"Request '" + options.id + "' was not taken: " + problem.what(), ""};
     }
@@ -281,6 +300,29 @@ void Session::cancel(const std::string& request_id) {
     command.kind = Command::cancel;
     command.request = request_id;
     m_impl->push(std::move(command));
+}
+
+Result<void> Session::act(const ScenarioAction& action) {
+    try {
+        Command command;
+        command.kind = Command::act;
+        command.action = action;
+        std::lock_guard lock(m_impl->mutex);
+        ScenarioAction& given = command.action;
+        const bool on_request = given.kind != ActionKind::evict && given.kind != ActionKind::reset_prefix_cache;
+        if (on_request && !m_impl->ids.count(given.request)) return Error{"request: there is no sequence '" + given.request + "'", ""};
+        for (const LaneSetup& lane : m_impl->engine->lanes())
+            if (auto good = check_action(given, lane, std::string(name_of(given.kind))); !good) return good;
+        if (given.kind == ActionKind::fork) {
+            for (std::uint32_t number = 2; given.as.empty(); ++number)
+                if (const std::string name = given.request + "-" + std::to_string(number); !m_impl->ids.count(name)) given.as = name;
+            if (!m_impl->ids.insert(given.as).second) return Error{"as: there is a sequence '" + given.as + "' already", "Give the fork another name."};
+        }
+        if (m_impl->push_locked(std::move(command))) return {};
+        return Error{"The action was not taken: " + std::to_string(max_queued) + " commands are waiting", "Wait for the step in progress, then try again."};
+    } catch (const std::exception& problem) {
+        return Error{std::string("The action was not taken: ") + problem.what(), ""};
+    }
 }
 
 void Session::reset() {

@@ -52,6 +52,10 @@ public:
     void pause();
     Result<void> submit(const RequestOptions& request);   // for all lanes, arrives in the next step
     void cancel(const std::string& request_id);
+    // Carried out at the beginning of the next step, in all lanes; at_step means nothing. A lane that cannot do it records
+    // a refuse event that says why. Errors: what no lane can do (an unknown name or block, tokens that no vocabulary has,
+    // a name that is taken); nothing is done then.
+    Result<void> act(const ScenarioAction& action);
     void reset();                                         // same scenario from the start: a new Recording
     void continue_uncached(std::uint32_t more_tokens);    // raises the limit at which uncached lanes pause
     void set_watch(std::vector<AttentionWatch> watch);    // attention rows to record from the next step on

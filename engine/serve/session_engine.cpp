@@ -41,14 +41,7 @@ void SessionEngine::begin() {
     for (std::size_t i = 0; i < m_lanes.size(); ++i) m_lanes[i]->begin(m_writer->lane(LaneId(static_cast<std::uint32_t>(i))));
     for (std::size_t r = 0; r < m_scenario.requests.size(); ++r) {
         const Request& first = m_prepared.requests[0][r];
-        RequestInfo info;
-        info.id = first.name;
-        info.prompt = first.tokens;
-        info.max_new_tokens = first.new_tokens();
-        info.arrival_step = first.arrival_step;
-        info.temperature = first.sampling.temperature;
-        info.top_k = first.sampling.top_k;
-        info.top_p = first.sampling.top_p;
+        RequestInfo info = request_info(m_scenario.requests[r], first);
         const RequestId id = m_writer->add_request(std::move(info));
         for (std::size_t i = 0; i < m_lanes.size(); ++i) {
             Request request = m_prepared.requests[i][r];
@@ -139,13 +132,18 @@ void SessionEngine::cancel(const std::string& request) {
     for (const auto& lane : m_lanes) lane->cancel(request);
 }
 
+void SessionEngine::act(const ScenarioAction& action) {
+    for (const auto& lane : m_lanes)
+        if (lane->has_work()) lane->act(action);
+}
+
 void SessionEngine::continue_uncached(std::uint32_t more_tokens) {
     for (std::uint32_t& limit : m_limits)
         if (limit > 0) limit += std::min(more_tokens, UINT32_MAX - limit);
 }
 
 void SessionEngine::set_watch(const std::vector<AttentionWatch>& watch) {
-    for (std::size_t i = 0; i < m_lanes.size(); ++i) m_watch[i] = watch_of(watch, m_prepared.lanes[i].device->model->config);
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) if (const auto& device = m_prepared.lanes[i].device) m_watch[i] = watch_of(watch, device->model->config);
 }
 
 void SessionEngine::mark_end() {

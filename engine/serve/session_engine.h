@@ -24,6 +24,8 @@ public:
     const std::vector<LaneSetup>& lanes() const { return m_prepared.lanes; }
     const std::vector<AttentionWatch>& default_watch() const { return m_prepared.watch; }
 
+    std::uint64_t first_free_token() const { return m_prepared.generated; }
+
     struct Progress {
         bool more = true;         // there is something left to step
         bool stopped = false;     // by the stop token, in the middle of a step
@@ -37,6 +39,8 @@ public:
     // One request per lane; it arrives in the next step of the lane that is furthest ahead.
     void submit(std::vector<Request> requests, RequestInfo info);
     void cancel(const std::string& request);
+    // In the next step of every lane that has something to do.
+    void act(const ScenarioAction& action);
     void continue_uncached(std::uint32_t more_tokens);
     void set_watch(const std::vector<AttentionWatch>& watch);
     void set_breakpoints(std::vector<Breakpoint> breakpoints) { m_breakpoints = std::move(breakpoints); }

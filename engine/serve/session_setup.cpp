@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/serve/session_setup.h"
 
+#include "engine/cache/block_table.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -65,6 +67,7 @@ private:
 
 // Bytes of the pool against what the device has.
 Result<void> check_memory(const LaneSetup& setup) {
+    if (!setup.device) return {};
     const std::uint64_t bytes = block_bytes(setup.options, setup.device->model->config) * setup.blocks;
     const DeviceInfo info = setup.device->backend->info();
     if (info.free_bytes == 0 || bytes <= info.free_bytes) return {};
@@ -73,13 +76,31 @@ Result<void> check_memory(const LaneSetup& setup) {
                  "Give it fewer or smaller blocks, or \"blocks\": \"auto\"."};
 }
 
+// Any blocks there may be: what an accounting lane counts in lists takes memory too.
+std::uint32_t blocks_of(const LaneSetup& setup, std::span<const Request> requests) {
+    if (setup.options.cache.blocks) return *setup.options.cache.blocks;
+    if (!setup.device) return accounting_blocks;
+    const std::uint64_t free_bytes = setup.device->backend->info().free_bytes;
+    return automatic_blocks(setup.options, setup.device->model->config, requests, free_bytes);
+}
+
+// In tokens: the model's, or less where the lane says so; 0: no limit.
+std::uint32_t context_of(const LaneSetup& setup) {
+    const std::uint32_t model = setup.device ? setup.device->model->config.context_length : 0;
+    const std::uint32_t given = setup.options.cache.max_model_len;
+    return given > 0 && (model == 0 || given < model) ? given : model;
+}
+
 Result<void> check_watch(const std::vector<AttentionWatch>& watch, const std::vector<LaneSetup>& lanes) {
     for (const AttentionWatch& entry : watch) {
         std::uint32_t layers = 0, heads = 0;
         for (const LaneSetup& lane : lanes) {
+            if (!lane.device) continue;
             layers = std::max(layers, lane.device->model->config.layers);
             heads = std::max(heads, lane.device->model->config.query_heads);
         }
+        if (layers == 0)
+            return Error{"record.attention: no lane has a model", "Remove the key, or give a lane a model."};
         if (entry.layer >= layers)
             return Error{"record.attention: there is no layer " + std::to_string(entry.layer),
                          "The model has layers 0 to " + std::to_string(layers - 1) + "."};
@@ -94,35 +115,85 @@ Result<void> check_watch(const std::vector<AttentionWatch>& watch, const std::ve
 
 }  // namespace
 
-Result<Request> make_request(const RequestOptions& options, const Model& model, std::uint64_t seed) {
+namespace {
+
+// Outside of what the model knows; a lane without one takes any ids.
+Result<void> check_tokens(const std::vector<TokenId>& tokens, const Model* model, const std::string& what) {
+    for (const TokenId token : tokens)
+        if (token < 0 || (model && static_cast<std::uint32_t>(token) >= model->config.vocabulary))
+            return Error{what + " holds token " + std::to_string(token) + ", but the vocabulary of '" +
+                             (model ? model->config.name : "none") + "' has " +
+                             std::to_string(model ? model->config.vocabulary : 0) + " tokens",
+                         "Give ids from 0 to " + std::to_string(model ? model->config.vocabulary - 1 : 0) + "."};
+    return {};
+}
+
+}  // namespace
+
+Result<void> check_action(const ScenarioAction& action, const LaneSetup& lane, const std::string& where) {
+    const Model* model = lane.device ? lane.device->model.get() : nullptr;
+    if (action.prompt && !(model && model->tokenizer))
+        return Error{where + ".prompt: lane '" + lane.options.name + "' has no tokenizer", "Give prompt_tokens."};
+    if (auto good = check_tokens(action.prompt_tokens.value_or(std::vector<TokenId>()), model, where + ".prompt_tokens"); !good)
+        return good;
+    if (auto good = check_tokens(action.output_tokens.value_or(std::vector<TokenId>()), model, where + ".output_tokens"); !good)
+        return good;
+    if (action.kind == ActionKind::evict && action.block.value_or(0) >= std::max(lane.blocks, 1u))
+        return Error{where + ".block: lane '" + lane.options.name + "' has no block " + std::to_string(action.block.value_or(0)),
+                     "Its blocks are 1 to " + std::to_string(std::max(lane.blocks, 2u) - 1) + "."};
+    return {};
+}
+
+RequestInfo request_info(const RequestOptions& options, const Request& request) {
+    RequestInfo info;
+    info.id = options.id;
+    info.prompt = request.tokens;
+    info.max_new_tokens = request.new_tokens();
+    info.arrival_step = options.arrival_step;
+    info.temperature = options.temperature;
+    info.top_k = options.top_k;
+    info.top_p = options.top_p;
+    info.priority = options.priority;
+    info.salt = options.salt;
+    info.adapter = options.adapter;
+    info.n = options.n;
+    info.beam_width = options.beam_width;
+    return info;
+}
+
+Result<Request> make_request(const RequestOptions& options, const Model* model, std::uint64_t seed, std::uint64_t& generated) {
     Request request;
-    request.name = options.id;
+    request.name = request.family = options.id;
     request.max_new_tokens = options.max_new_tokens;
     request.arrival_step = options.arrival_step;
     request.sampling = {options.temperature, options.top_k, options.top_p, Sampler::request_seed(seed, options.id)};
+    request.priority = options.priority;
+    request.salt = options.salt;
+    request.adapter = options.adapter;
+    request.beam = options.beam_width > 0;
+    request.width = request.beam ? options.beam_width : options.n;
+    const std::string who = "Request '" + options.id + "': ";
+    if (options.prompt && !model)
+        return Error{who + "a lane without a model has no tokenizer, so its prompt cannot be a text", "Give prompt_tokens."};
+    if (options.prompt && !model->tokenizer)
+        return Error{who + "the model '" + model->config.name + "' has no tokenizer", "Give its prompt as token ids."};
+    if (request.beam && !model) return Error{who + "beam search needs a model", "Remove beam_width, or give the lane a model."};
     if (options.prompt_tokens) request.tokens = *options.prompt_tokens;
-    else if (options.prompt && model.tokenizer) request.tokens = model.tokenizer->encode_prompt(*options.prompt);
-    if (options.prompt && !model.tokenizer)
-        return Error{"Request '" + options.id + "': the model '" + model.config.name + "' has no tokenizer",
-                     "Give its prompt as token ids."};
+    else if (options.prompt) request.tokens = model->tokenizer->encode_prompt(*options.prompt);
     if (options.output_tokens) request.forced = *options.output_tokens;
-    if (request.tokens.empty())
-        return Error{"Request '" + options.id + "': the prompt has no tokens", "Give it at least one character or token."};
+    if (request.tokens.empty()) return Error{who + "the prompt has no tokens", "Give it at least one character or token."};
     if (request.tokens.size() > UINT32_MAX / 4)
-        return Error{"Request '" + options.id + "': the prompt has " + std::to_string(request.tokens.size()) + " tokens",
-                     "Give it a shorter prompt."};
+        return Error{who + "the prompt has " + std::to_string(request.tokens.size()) + " tokens", "Give it a shorter prompt."};
     request.prompt_tokens = request.size();
-    const auto check = [&](const std::vector<TokenId>& tokens, const char* key) -> std::optional<Error> {
-        for (const TokenId token : tokens)
-            if (token < 0 || static_cast<std::uint32_t>(token) >= model.config.vocabulary)
-                return Error{"Request '" + options.id + "': " + key + " holds token " + std::to_string(token) +
-                                 ", but the vocabulary of '" + model.config.name + "' has " +
-                                 std::to_string(model.config.vocabulary) + " tokens",
-                             "Give ids from 0 to " + std::to_string(model.config.vocabulary - 1) + "."};
-        return std::nullopt;
-    };
-    if (const auto error = check(request.tokens, options.prompt_tokens ? "prompt_tokens" : "the prompt")) return *error;
-    if (const auto error = check(request.forced, "output_tokens")) return *error;
+    if (auto good = check_tokens(request.tokens, model, who + (options.prompt_tokens ? "prompt_tokens" : "the prompt")); !good)
+        return good.error();
+    if (auto good = check_tokens(request.forced, model, who + "output_tokens"); !good) return good.error();
+    if (model || options.output_tokens) return request;
+    const std::uint64_t taken = std::uint64_t{options.max_new_tokens} * options.n;
+    if (generated + taken > INT32_MAX)
+        return Error{who + "together with the others it asks for more tokens than there are ids left", "Give it fewer new tokens."};
+    request.generated_from = static_cast<TokenId>(generated);
+    generated += taken;
     return request;
 }
 
@@ -142,7 +213,7 @@ std::uint32_t automatic_blocks(const LaneOptions& lane, const ModelConfig& confi
                                std::uint64_t free_bytes) {
     std::vector<std::uint32_t> needs;
     for (const Request& request : requests)
-        if (request.slots_needed() <= config.context_length)
+        for (std::uint32_t i = 0; i < request.width && request.slots_needed() <= config.context_length; ++i)
             needs.push_back(blocks_for(request.slots_needed(), lane.cache.block_size));
     if (needs.empty()) needs.push_back(blocks_for(config.context_length, lane.cache.block_size));
     std::sort(needs.begin(), needs.end(), std::greater<>());
@@ -161,30 +232,37 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
     std::map<const Tokenizer*, std::shared_ptr<const VocabularyText>> vocabularies;
     for (const LaneOptions& lane : scenario.lanes) {
         if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
-        auto device = shelf.get(lane);
-        if (!device) return Error{"Lane '" + lane.name + "': " + device.error().sentence, device.error().hint};
-        const Model& model = *(*device)->model;
         LaneSetup setup;
         setup.options = lane;
-        setup.device = *device;
+        if (!is_accounting(scenario, lane)) {
+            auto device = shelf.get(lane);
+            if (!device) return Error{"Lane '" + lane.name + "': " + device.error().sentence, device.error().hint};
+            setup.device = *device;
+        }
+        const Model* model = setup.device ? setup.device->model.get() : nullptr;
         setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);
-        setup.poison_fresh_blocks = options.debug_poison;
+        setup.context_length = context_of(setup);
+        setup.seed = scenario.seed;
+        setup.poison = options.debug_poison;
         setup.audit = options.audit;
         setup.actions = scenario.actions;
         std::vector<Request> requests;
+        std::uint64_t generated = first_generated_token;
         for (const RequestOptions& request : scenario.requests) {
-            auto made = make_request(request, model, scenario.seed);
+            auto made = make_request(request, model, scenario.seed, generated);
             if (!made) return made.error();
             requests.push_back(std::move(*made));
         }
         if (lane.kv_cache) {
-            setup.blocks = lane.cache.blocks ? *lane.cache.blocks
-                                             : automatic_blocks(lane, model.config, requests, setup.device->backend->info().free_bytes);
+            setup.blocks = blocks_of(setup, requests);
             if (auto enough = check_memory(setup); !enough) return enough.error();
         }
-        auto& vocabulary = vocabularies[model.tokenizer.get()];
-        if (!vocabulary)
-            vocabulary = model.tokenizer ? model.tokenizer->vocabulary_text() : std::make_shared<const VocabularyText>();
+        for (std::size_t i = 0; i < scenario.actions.size(); ++i)
+            if (auto good = check_action(scenario.actions[i], setup, "actions[" + std::to_string(i) + "]"); !good) return good.error();
+        prepared.generated = std::max(prepared.generated, generated);
+        const Tokenizer* tokenizer = model ? model->tokenizer.get() : nullptr;
+        auto& vocabulary = vocabularies[tokenizer];
+        if (!vocabulary) vocabulary = tokenizer ? tokenizer->vocabulary_text() : std::make_shared<const VocabularyText>();
         prepared.vocabularies.push_back(vocabulary);
         prepared.requests.push_back(std::move(requests));
         prepared.lanes.push_back(std::move(setup));

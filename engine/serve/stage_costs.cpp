@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/serve/stage_costs.h"
 
+#include <algorithm>
+
 namespace kvloupe {
 
 namespace {
@@ -11,12 +13,23 @@ StageCost operator+(StageCost a, StageCost b) { return {a.bytes + b.bytes, a.flo
 
 }  // namespace
 
-StageCosts::StageCosts(const Model& model, const KvCacheShape& cache, const Batch& batch)
+StageCosts::StageCosts(const Model& model, const KvCacheShape& cache, const Batch& batch, const KeySpan& span)
     : m_model(model), m_cache(cache), m_rows(batch.rows()), m_logit_rows(batch.logit_rows.size()) {
     for (const Batch::Sequence& sequence : batch.sequences) {
         const std::uint64_t first = sequence.first_position, rows = sequence.rows;
-        m_context += first + rows;
-        m_pairs += rows * first + rows * (rows + 1) / 2;
+        if (span.full()) {
+            m_context += first + rows;
+            m_pairs += rows * first + rows * (rows + 1) / 2;
+            continue;
+        }
+        std::uint64_t read_to = 0;  // keys that an earlier row of the sequence has read already
+        for (std::uint64_t row = first; row < first + rows; ++row) {
+            const SeenKeys keys = span.seen(static_cast<std::uint32_t>(row));
+            m_pairs += keys.count();
+            const std::uint64_t sinks = row == first ? keys.sinks : 0;
+            m_context += sinks + keys.end - std::max<std::uint64_t>(keys.begin, read_to);
+            read_to = keys.end;
+        }
     }
 }
 

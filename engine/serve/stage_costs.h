@@ -18,7 +18,7 @@ struct StageCost {
 
 class StageCosts {
 public:
-    StageCosts(const Model& model, const KvCacheShape& cache, const Batch& batch);
+    StageCosts(const Model& model, const KvCacheShape& cache, const Batch& batch, const KeySpan& span);
 
     // schedule and sample are the lane's own: 0 here. layer: ignored by the stages outside layers.
     StageCost of(StageKind kind, std::uint32_t layer) const;

@@ -17,6 +17,7 @@ namespace kvloupe::cpu {
 struct Counters {
     std::atomic<std::uint64_t> kv_cache{0};
     std::atomic<std::uint64_t> activations{0};
+    std::atomic<std::uint64_t> host_blocks{0};
     std::atomic<std::uint64_t>& of(Purpose purpose) { return purpose == Purpose::kv_cache ? kv_cache : activations; }
 };
 

@@ -26,9 +26,37 @@ AttentionState state_at(float* memory, std::uint32_t head_dim) {
     return {memory, after, after + tile_queries};
 }
 
+std::uint64_t query_floats(std::uint32_t head_dim) { return (std::uint64_t{tile_queries} * head_dim + 15) / 16 * 16; }
+
 std::uint64_t scratch_bytes(std::uint32_t head_dim) {
-    const std::uint64_t q = (std::uint64_t{tile_queries} * head_dim + 15) / 16 * 16;
-    return (tile_scratch_floats + q + 2 * state_floats(head_dim)) * sizeof(float) + tile_tokens * sizeof(std::uint64_t);
+    return (tile_scratch_floats + 2 * query_floats(head_dim) + 2 * state_floats(head_dim)) * sizeof(float) +
+           tile_tokens * sizeof(std::uint64_t);
+}
+
+bool same_plan(const AttentionShape& a, const AttentionShape& b) {
+    return a.query_heads == b.query_heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.span == b.span &&
+           (!a.span.rank || (a.rotary.theta == b.rotary.theta && a.rotary.rotary_dim == b.rotary.rotary_dim &&
+                             a.rotary.layout == b.rotary.layout));
+}
+
+// The part of `keys` that lies in a tile that begins at position `first`.
+TileSpan inside(const SeenKeys& keys, std::uint32_t first) {
+    const auto clip = [&](std::uint32_t position) {
+        return position <= first ? 0 : std::min(tile_tokens, position - first);
+    };
+    return {clip(keys.sinks), clip(keys.begin), clip(keys.end)};
+}
+
+// Block table of a sequence in the shape's group.
+const std::uint32_t* table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
+    return batch.block_tables.data() + sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
+}
+
+// Offsets of the tokens of a tile that someone sees; the others keep what they had.
+void find_offsets(const CpuKvCache& cache, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,
+                  const TileSpan& any, std::uint64_t* offsets) {
+    cache.offsets(table, kv_head, first, any.sinks, offsets);
+    cache.offsets(table, kv_head, first + any.begin, any.end - any.begin, offsets + any.begin);
 }
 
 bool grow(AlignedBytes& bytes, std::uint64_t wanted, Counters& counters) {
@@ -39,80 +67,137 @@ bool grow(AlignedBytes& bytes, std::uint64_t wanted, Counters& counters) {
     return true;
 }
 
+// Scores of what is seen become weights.
+void soften_seen(const SeenKeys& keys, float* weights) {
+    const auto for_seen = [&](auto&& f) {
+        for (std::uint32_t key = 0; key < keys.sinks; ++key) f(weights[key]);
+        for (std::uint32_t key = keys.begin; key < keys.end; ++key) f(weights[key]);
+    };
+    float top = -std::numeric_limits<float>::infinity();
+    for_seen([&](float& weight) { top = std::max(top, weight); });
+    double sum = 0;
+    for_seen([&](float& weight) { sum += static_cast<double>(weight = std::exp(weight - top)); });
+    for_seen([&](float& weight) { weight = static_cast<float>(static_cast<double>(weight) / sum); });
+}
+
 }  // namespace
 
 struct Attention::Call {
     const Batch& batch;
     const float* q;
+    const AttentionShape& shape;
     const CpuKvCache& cache;
     std::uint32_t layer;
     float* out;
+    const Planned& planned;
 };
 
 struct Attention::Scratch {
     float* tile;
     float* q;
+    float* sink_q;
     AttentionState state, next;
     std::uint64_t* offsets;
 };
 
-Attention::Scratch Attention::scratch(unsigned thread) const {
-    const std::uint32_t d = m_shape.head_dim;
+Attention::Scratch Attention::scratch(std::uint32_t d, unsigned thread) const {
     std::byte* base = m_scratch.data() + thread * scratch_bytes(d);
     float* tile = reinterpret_cast<float*>(base);
     float* q = tile + tile_scratch_floats;
-    float* first = q + (std::uint64_t{tile_queries} * d + 15) / 16 * 16;
+    float* sink_q = q + query_floats(d);
+    float* first = sink_q + query_floats(d);
     float* second = first + state_floats(d);
-    return {tile, q, state_at(first, d), state_at(second, d), reinterpret_cast<std::uint64_t*>(second + state_floats(d))};
+    return {tile, q, sink_q, state_at(first, d), state_at(second, d), reinterpret_cast<std::uint64_t*>(second + state_floats(d))};
 }
 
-// Plans once per batch; memory grows here and is kept.
-bool Attention::prepare(const Batch& batch, const AttentionShape& shape) {
-    const bool same_shape = shape.query_heads == m_shape.query_heads && shape.kv_heads == m_shape.kv_heads &&
-                            shape.head_dim == m_shape.head_dim;
-    if (!m_planned || !same_shape) m_plan.make(batch, shape, m_pool.threads());
-    m_shape = shape;
-    m_planned = true;
-    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(shape.head_dim), m_counters)) return false;
-    if (!grow(m_states, m_plan.states * state_floats(shape.head_dim) * sizeof(float), m_counters)) return false;
-    if (m_tiles_left_size < m_plan.groups.size()) {
-        m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[m_plan.groups.size() * 2]);
-        m_tiles_left_size = m_tiles_left ? m_plan.groups.size() * 2 : 0;
-        if (!m_tiles_left) return false;
+Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
+    for (const auto& planned : m_planned)
+        if (same_plan(planned->shape, shape)) return *planned;
+    // Models differ in their spans, and an old plan costs memory only: keep a few.
+    constexpr std::size_t most = 8;
+    if (m_planned.size() == most) m_planned.erase(m_planned.begin());
+    return *m_planned.emplace_back(std::make_unique<Planned>(Planned{shape, false, {}, {}, {}}));
+}
+
+bool Attention::make_room(const Planned& planned) {
+    const std::uint32_t d = planned.shape.head_dim;
+    const std::size_t groups = planned.plan.groups.size();
+    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(d), m_counters)) return false;
+    if (!grow(m_states, planned.plan.states * state_floats(d) * sizeof(float), m_counters)) return false;
+    if (m_tiles_left_size >= groups) return true;
+    m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[groups * 2]);
+    m_tiles_left_size = m_tiles_left ? groups * 2 : 0;
+    return m_tiles_left != nullptr;
+}
+
+// Plans once per batch and span; memory grows here and is kept. Null: there is none.
+const Attention::Planned* Attention::prepare(const Batch& batch, const AttentionShape& shape) {
+    try {
+        Planned& planned = planned_for(shape);
+        if (!planned.valid) {
+            planned.plan.make(batch, shape, m_pool.threads());
+            if (shape.span.rank) {
+                planned.dropped.resize(batch.rows());
+                for (std::uint32_t row = 0; row < batch.rows(); ++row)
+                    planned.dropped[row] = shape.span.dropped(batch.positions[row]);
+                planned.turn_back.begin_batch();
+                planned.turn_back.prepare(planned.dropped, shape.rotary, RotaryTable::Turn::back);
+            }
+            planned.valid = true;
+        }
+        if (!make_room(planned)) return nullptr;
+        for (std::size_t g = 0; g < planned.plan.groups.size(); ++g)
+            m_tiles_left[g].store(planned.plan.groups[g].tiles, std::memory_order_relaxed);
+        return &planned;
+    } catch (const std::bad_alloc&) {
+        return nullptr;
     }
-    for (std::size_t g = 0; g < m_plan.groups.size(); ++g)
-        m_tiles_left[g].store(tiles_of(m_plan.groups[g].keys), std::memory_order_relaxed);
-    return true;
 }
 
 bool Attention::run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                     std::uint32_t layer, float* out) {
-    if (!prepare(batch, shape)) {
+    const Planned* planned = prepare(batch, shape);
+    if (planned == nullptr) {
         const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * shape.head_dim;
         std::fill(out, out + count, std::numeric_limits<float>::quiet_NaN());
         return false;
     }
-    const Call call{batch, q, cache, layer, out};
-    m_pool.run(static_cast<std::uint32_t>(m_plan.tasks.size()), [&](std::uint32_t task, unsigned thread) {
-        run_task(call, m_plan.tasks[task], scratch(thread));
+    const Call call{batch, q, shape, cache, layer, out, *planned};
+    const std::vector<AttentionTask>& tasks = planned->plan.tasks;
+    m_pool.run(static_cast<std::uint32_t>(tasks.size()), [&](std::uint32_t task, unsigned thread) {
+        run_task(call, tasks[task], scratch(shape.head_dim, thread));
     });
     return true;
 }
 
-void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
-    const QueryGroup& group = m_plan.groups[task.group];
-    const std::uint32_t d = m_shape.head_dim;
-    // Its queries, packed.
+// The queries of a group, packed, and as its sinks see them: a key that is read by rank is turned forward, or the query
+// back by the same angle, which is one rotation instead of one per key (their product is the same).
+void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch) {
+    const std::uint32_t d = call.shape.head_dim;
+    const std::uint64_t width = std::uint64_t{group.heads} * d;
+    for (std::uint32_t row = 0; row < group.rows; ++row) {
+        const float* from = call.q + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * d;
+        std::memcpy(scratch.q + row * width, from, width * sizeof(float));
+    }
+    if (!sinks || !call.shape.span.rank) {
+        scratch.sink_q = scratch.q;
+        return;
+    }
+    std::memcpy(scratch.sink_q, scratch.q, group.rows * width * sizeof(float));
     for (std::uint32_t row = 0; row < group.rows; ++row)
-        std::memcpy(scratch.q + std::uint64_t{row} * group.heads * d,
-                    call.q + (std::uint64_t{group.first_row + row} * m_shape.query_heads + group.first_head) * d,
-                    std::uint64_t{group.heads} * d * sizeof(float));
-    const std::uint32_t tiles = tiles_of(group.keys);
+        if (call.planned.dropped[group.first_row + row] > 0)
+            call.planned.turn_back.rotate(group.first_row + row, scratch.sink_q + row * width, group.heads, d);
+}
+
+void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
+    const QueryGroup& group = call.planned.plan.groups[task.group];
+    const std::uint32_t d = call.shape.head_dim;
     Scratch target = scratch;
+    pack_queries(call, group, task.tile < group.sink_tiles, target);
     if (!group.split) {
-        attend(call, group, 0, scratch);
+        attend(call, group, 0, target);
         std::swap(target.state, target.next);
-        for (std::uint32_t tile = 1; tile < tiles; ++tile) {
+        for (std::uint32_t tile = 1; tile < group.tiles; ++tile) {
             attend(call, group, tile, target);
             join_states(scratch.state, scratch.next, group.queries(), d);
         }
@@ -124,56 +209,60 @@ void Attention::run_task(const Call& call, const AttentionTask& task, const Scra
     attend(call, group, task.tile, target);
     if (m_tiles_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     target.state = state_at(states, d);
-    for (std::uint32_t tile = 1; tile < tiles; ++tile)
+    for (std::uint32_t tile = 1; tile < group.tiles; ++tile)
         join_states(target.state, state_at(states + tile * state_floats(d), d), group.queries(), d);
     finish(call, group, target);
 }
 
-// One tile of a group, into scratch.state.
+// One tile of a group (0 .. group.tiles - 1), into scratch.state.
 void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch) {
-    const KvCacheShape& shape = call.cache.shape();
-    const std::uint32_t first = tile * tile_tokens;
-    std::uint32_t visible[tile_queries];
+    const KvCacheShape& cache = call.cache.shape();
+    const std::uint32_t first = group.tile(tile) * tile_tokens;
+    TileSpan seen[tile_queries];
     AttentionTile work;
-    work.tokens = std::min(tile_tokens, group.keys - first);
     for (std::uint32_t row = 0; row < group.rows; ++row) {
-        const std::uint32_t keys = group.keys - (group.rows - 1 - row);
-        const std::uint32_t seen = keys <= first ? 0 : std::min(work.tokens, keys - first);
-        for (std::uint32_t head = 0; head < group.heads; ++head) visible[row * group.heads + head] = seen;
+        const TileSpan of_row = inside(call.shape.span.seen(group.first_position + row), first);
+        if (row == 0) work.any.begin = of_row.begin;
+        work.any.sinks = std::max(work.any.sinks, of_row.sinks);
+        work.any.end = std::max(work.any.end, of_row.end);
+        for (std::uint32_t head = 0; head < group.heads; ++head) seen[row * group.heads + head] = of_row;
     }
-    const std::uint32_t* table = call.batch.block_tables.data() + call.batch.sequences[group.sequence].table_begin;
-    call.cache.offsets(table, group.kv_head, first, work.tokens, scratch.offsets);
+    work.any.begin = std::max(work.any.begin, work.any.sinks);
+    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
+    find_offsets(call.cache, table_of(call.batch, sequence, call.shape), group.kv_head, first, work.any, scratch.offsets);
     work.keys = call.cache.keys(call.layer);
     work.values = call.cache.values(call.layer);
     work.offsets = scratch.offsets;
     work.queries = group.queries();
-    work.head_dim = shape.head_dim;
-    work.dtype_k = shape.dtype_k;
-    work.dtype_v = shape.dtype_v;
-    work.scale = m_shape.scale;
+    work.head_dim = cache.head_dim;
+    work.dtype_k = cache.dtype_k;
+    work.dtype_v = cache.dtype_v;
+    work.scale = call.shape.scale;
     work.q = scratch.q;
-    work.visible = visible;
+    work.sink_q = scratch.sink_q;
+    work.seen = seen;
     attend_tile(work, scratch.tile, scratch.state);
 }
 
 void Attention::finish(const Call& call, const QueryGroup& group, const Scratch& scratch) {
-    const std::uint32_t d = m_shape.head_dim;
+    const std::uint32_t d = call.shape.head_dim;
     for (std::uint32_t row = 0; row < group.rows; ++row)
         for (std::uint32_t head = 0; head < group.heads; ++head)
             finish_state(scratch.state, row * group.heads + head, d,
-                         call.out + (std::uint64_t{group.first_row + row} * m_shape.query_heads + group.first_head + head) * d);
+                         call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * d);
 }
 
 bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                       std::uint32_t layer, AttentionProbe& probe) {
-    if (!prepare(batch, shape)) return false;
+    const Planned* planned = prepare(batch, shape);
+    if (planned == nullptr) return false;
     try {
         probe.weights.resize(probe.heads.size());
         for (auto& rows : probe.weights) {
             rows.resize(batch.rows());
             for (const Batch::Sequence& sequence : batch.sequences)
                 for (std::uint32_t r = 0; r < sequence.rows; ++r)
-                    rows[sequence.first_row + r].resize(sequence.first_position + r + 1);
+                    rows[sequence.first_row + r].assign(sequence.first_position + r + 1, 0.0f);
         }
     } catch (const std::bad_alloc&) {
         probe.weights.clear();
@@ -181,8 +270,11 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
     }
     const std::uint32_t d = shape.head_dim;
     const auto one_row = [&](std::uint32_t head, const Batch::Sequence& sequence, std::uint32_t row, unsigned thread) {
-        const Scratch memory = scratch(thread);
-        std::vector<float>& weights = probe.weights[head][sequence.first_row + row];
+        Scratch memory = scratch(d, thread);
+        const QueryGroup query{0, sequence.first_row + row, 1, probe.heads[head], 1};
+        const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+        const SeenKeys keys = shape.span.seen(sequence.first_position + row);
+        pack_queries(call, query, keys.sinks > 0, memory);
         AttentionTile work;
         work.keys = cache.keys(layer);
         work.offsets = memory.offsets;
@@ -190,20 +282,19 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
         work.head_dim = d;
         work.dtype_k = cache.shape().dtype_k;
         work.scale = shape.scale;
-        work.q = q + (std::uint64_t{sequence.first_row + row} * shape.query_heads + probe.heads[head]) * d;
-        const auto keys = static_cast<std::uint32_t>(weights.size());
-        const std::uint32_t* table = batch.block_tables.data() + sequence.table_begin;
+        work.q = memory.q;
+        work.sink_q = memory.sink_q;
         const std::uint32_t kv_head = probe.heads[head] / (shape.query_heads / shape.kv_heads);
-        for (std::uint32_t first = 0; first < keys; first += tile_tokens) {
-            work.tokens = std::min(tile_tokens, keys - first);
-            cache.offsets(table, kv_head, first, work.tokens, memory.offsets);
+        float* weights = probe.weights[head][sequence.first_row + row].data();
+        for (std::uint32_t first = 0; first < keys.end; first += tile_tokens) {
+            work.any = inside(keys, first);
+            if (work.any.count() == 0) continue;
+            find_offsets(cache, table_of(batch, sequence, shape), kv_head, first, work.any, memory.offsets);
             tile_scores(work, memory.tile);
-            std::copy(memory.tile, memory.tile + work.tokens, weights.begin() + first);
+            std::copy_n(memory.tile, work.any.sinks, weights + first);
+            std::copy(memory.tile + work.any.begin, memory.tile + work.any.end, weights + first + work.any.begin);
         }
-        const float top = *std::max_element(weights.begin(), weights.end());
-        double sum = 0;
-        for (float& weight : weights) sum += static_cast<double>(weight = std::exp(weight - top));
-        for (float& weight : weights) weight = static_cast<float>(static_cast<double>(weight) / sum);
+        soften_seen(keys, weights);
     };
     const auto heads = static_cast<std::uint32_t>(probe.heads.size());
     for (const Batch::Sequence& sequence : batch.sequences)

@@ -7,6 +7,7 @@
 #include "kernels/cpu/aligned_bytes.h"
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_cache.h"
+#include "kernels/cpu/rotary.h"
 #include "kernels/cpu/thread_pool.h"
 
 #include <atomic>
@@ -21,7 +22,9 @@ public:
     Attention(ThreadPool& pool, Counters& counters) : m_pool(pool), m_counters(counters) {}
 
     // The next run has another batch: plan anew.
-    void begin_batch() { m_planned = false; }
+    void begin_batch() {
+        for (const auto& planned : m_planned) planned->valid = false;
+    }
     // out (rows, query_heads, head_dim); false: no memory for the scratch, out is then NaN.
     bool run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache, std::uint32_t layer,
              float* out);
@@ -32,18 +35,27 @@ public:
 private:
     struct Call;  // what run() was given
     struct Scratch;
+    // Layers of one span share a plan.
+    struct Planned {
+        AttentionShape shape;
+        bool valid = false;               // for the batch at hand
+        AttentionPlan plan;
+        std::vector<std::uint32_t> dropped;  // (rows) where keys are read by rank
+        RotaryTable turn_back;               // by these
+    };
 
-    bool prepare(const Batch& batch, const AttentionShape& shape);
-    Scratch scratch(unsigned thread) const;
+    const Planned* prepare(const Batch& batch, const AttentionShape& shape);
+    Planned& planned_for(const AttentionShape& shape);
+    bool make_room(const Planned& planned);
+    Scratch scratch(std::uint32_t head_dim, unsigned thread) const;
     void run_task(const Call& call, const AttentionTask& task, const Scratch& scratch);
+    void pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch);
     void attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch);
     void finish(const Call& call, const QueryGroup& group, const Scratch& scratch);
 
     ThreadPool& m_pool;
     Counters& m_counters;
-    AttentionPlan m_plan;
-    AttentionShape m_shape;
-    bool m_planned = false;
+    std::vector<std::unique_ptr<Planned>> m_planned;
     AlignedBytes m_scratch;  // per thread
     AlignedBytes m_states;   // (plan.states) of shared-out tiles
     std::unique_ptr<std::atomic<std::uint32_t>[]> m_tiles_left;  // (groups) of split groups

@@ -7,7 +7,20 @@
 
 namespace kvloupe::cpu {
 
-std::uint32_t tiles_of(std::uint32_t keys) { return (keys + tile_tokens - 1) / tile_tokens; }
+std::uint32_t tiles_of(std::uint32_t keys) { return keys / tile_tokens + (keys % tile_tokens != 0 ? 1 : 0); }
+
+namespace {
+
+// What some row sees: sinks of the last row, the beginning of the first one.
+void find_tiles(QueryGroup& group, const KeySpan& span) {
+    const SeenKeys first = span.seen(group.first_position);
+    const SeenKeys last = span.seen(group.first_position + group.rows - 1);
+    group.sink_tiles = tiles_of(last.sinks);
+    group.first_tile = std::max(group.sink_tiles, first.begin / tile_tokens);
+    group.tiles = group.sink_tiles + std::max(tiles_of(last.end), group.first_tile) - group.first_tile;
+}
+
+}  // namespace
 
 void AttentionPlan::make(const Batch& batch, const AttentionShape& shape, unsigned threads) {
     groups.clear();
@@ -29,7 +42,8 @@ void AttentionPlan::make(const Batch& batch, const AttentionShape& shape, unsign
                     group.first_head = kv_head * heads_per_kv + head;
                     group.heads = std::min(heads_at_once, heads_per_kv - head);
                     group.kv_head = kv_head;
-                    group.keys = sequence.first_position + row + rows;
+                    group.first_position = sequence.first_position + row;
+                    find_tiles(group, shape.span);
                     groups.push_back(group);
                 }
         }
@@ -38,7 +52,7 @@ void AttentionPlan::make(const Batch& batch, const AttentionShape& shape, unsign
     constexpr std::size_t groups_per_thread = 4;
     const bool share = threads > 1 && groups.size() < groups_per_thread * threads;
     for (std::uint32_t g = 0; g < groups.size(); ++g) {
-        const std::uint32_t tiles = tiles_of(groups[g].keys);
+        const std::uint32_t tiles = groups[g].tiles;
         groups[g].split = share && tiles > 1;
         groups[g].first_state = states;
         if (groups[g].split) states += tiles;

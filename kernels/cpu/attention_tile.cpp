@@ -41,17 +41,39 @@ HWY_INLINE hn::Vec<D> sums_of(D d, hn::Vec<D>* v) {
 
 // Multiplies S vectors of a key row, from element `at` on, with every query; lanes[query][token] takes the partial sums.
 template <int S, bool First, class D, class T>
-HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTile& tile, std::uint32_t at, float* lanes) {
+HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTile& tile, const float* queries,
+                            std::uint32_t at, float* lanes) {
     constexpr std::size_t n = hn::MaxLanes(D());
     hn::Vec<D> k[S];
     for (int s = 0; s < S; ++s)
         k[s] = load_f32(d, type, key + (at + static_cast<std::size_t>(s) * n) * T::size);
     for (std::uint32_t m = 0; m < tile.queries; ++m) {
-        const float* q = tile.q + std::size_t{m} * tile.head_dim + at;
+        const float* q = queries + std::size_t{m} * tile.head_dim + at;
         float* sum = lanes + std::size_t{m} * n * n;
         auto total = First ? hn::Mul(k[0], hn::LoadU(d, q)) : hn::MulAdd(k[0], hn::LoadU(d, q), hn::Load(d, sum));
         for (int s = 1; s < S; ++s) total = hn::MulAdd(k[s], hn::LoadU(d, q + static_cast<std::size_t>(s) * n), total);
         hn::Store(total, d, sum);
+    }
+}
+
+// Scores of tokens t + from .. t + to - 1, by the queries given, into the rows of lanes (queries, n, n).
+template <class D, class T>
+HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float* queries, const std::uint64_t* offsets,
+                             std::uint32_t from, std::uint32_t to, float* lanes) {
+    constexpr std::uint32_t n = hn::MaxLanes(D());
+    for (std::uint32_t j = from; j < to; ++j) {
+        const std::byte* key = tile.keys + offsets[j] * T::size;
+        float* row = lanes + std::size_t{j} * n;
+        std::uint32_t at = 0;
+        if (4 * n <= tile.head_dim) {
+            score_slice<4, true>(d, type, key, tile, queries, 0, row);
+            at = 4 * n;
+        } else {
+            score_slice<1, true>(d, type, key, tile, queries, 0, row);
+            at = n;
+        }
+        for (; at + 4 * n <= tile.head_dim; at += 4 * n) score_slice<4, false>(d, type, key, tile, queries, at, row);
+        for (; at < tile.head_dim; at += n) score_slice<1, false>(d, type, key, tile, queries, at, row);
     }
 }
 
@@ -60,83 +82,107 @@ void scores(D d, T type, const AttentionTile& tile, float* scratch) {
     constexpr std::uint32_t n = hn::MaxLanes(D());
     float* lanes = scratch + std::size_t{tile_queries} * tile_tokens;
     const auto scale = hn::Set(d, tile.scale);
-    for (std::uint32_t t = 0; t < tile.tokens; t += n) {
-        const std::uint32_t count = std::min(n, tile.tokens - t);
-        for (std::uint32_t j = 0; j < count; ++j) {
-            const std::byte* key = tile.keys + tile.offsets[t + j] * T::size;
-            float* to = lanes + std::size_t{j} * n;
-            std::uint32_t at = 0;
-            if (4 * n <= tile.head_dim) {
-                score_slice<4, true>(d, type, key, tile, 0, to);
-                at = 4 * n;
-            } else {
-                score_slice<1, true>(d, type, key, tile, 0, to);
-                at = n;
-            }
-            for (; at + 4 * n <= tile.head_dim; at += 4 * n) score_slice<4, false>(d, type, key, tile, at, to);
-            for (; at < tile.head_dim; at += n) score_slice<1, false>(d, type, key, tile, at, to);
-        }
+    const TileSpan& any = tile.any;
+    for (std::uint32_t t = 0; t < any.end; t += n) {
+        // Of these n tokens: 0 .. sinks - 1 and begin .. end - 1.
+        const std::uint32_t end = std::min(n, any.end - t);
+        const std::uint32_t begin = any.begin <= t ? 0 : std::min(end, any.begin - t);
+        const std::uint32_t sinks = any.sinks <= t ? 0 : std::min(n, any.sinks - t);
+        if (sinks == 0 && begin == end) continue;
+        score_tokens(d, type, tile, tile.sink_q, tile.offsets + t, 0, sinks, lanes);
+        score_tokens(d, type, tile, tile.q, tile.offsets + t, begin, end, lanes);
         for (std::uint32_t m = 0; m < tile.queries; ++m) {
             hn::Vec<D> v[n];
             for (std::uint32_t j = 0; j < n; ++j)
-                v[j] = j < count ? hn::Load(d, lanes + (std::size_t{m} * n + j) * n) : hn::Zero(d);
+                v[j] = j < sinks || (j >= begin && j < end) ? hn::Load(d, lanes + (std::size_t{m} * n + j) * n) : hn::Zero(d);
             hn::StoreU(hn::Mul(sums_of(d, v), scale), d, scratch + std::size_t{m} * tile_tokens + t);
         }
     }
 }
 
-// scores (visible) become exp(score - maximum); up to the next vector border they become 0.
+// Scores of what a query sees become exp(score - maximum); others in the same vectors become 0. The rest is not touched.
 template <class D>
-void soften(D d, float* score, std::uint32_t visible, float& maximum, float& sum) {
+void soften(D d, float* score, const TileSpan& seen, float& maximum, float& sum) {
     const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
-    if (visible == 0) {
-        maximum = -std::numeric_limits<float>::infinity();
+    const float infinity = std::numeric_limits<float>::infinity();
+    if (seen.count() == 0) {
+        maximum = -infinity;
         sum = 0;
         return;
     }
-    for (std::uint32_t t = visible; t % n != 0; ++t) score[t] = -std::numeric_limits<float>::infinity();
-    auto highest = hn::Load(d, score);
-    for (std::uint32_t t = n; t < visible; t += n) highest = hn::Max(highest, hn::Load(d, score + t));
+    // Whole vectors: 0 .. sinks_end - 1 and begin .. end - 1.
+    const std::uint32_t sinks_end = (seen.sinks + n - 1) / n * n;
+    const std::uint32_t begin = std::max(sinks_end, seen.begin / n * n);
+    const std::uint32_t end = (seen.end + n - 1) / n * n;
+    for (std::uint32_t t = seen.sinks; t < std::min(sinks_end, seen.begin); ++t) score[t] = -infinity;
+    for (std::uint32_t t = begin; t < seen.begin; ++t) score[t] = -infinity;
+    for (std::uint32_t t = seen.end; t < end; ++t) score[t] = -infinity;
+    auto highest = hn::Set(d, -infinity);
+    for (std::uint32_t t = 0; t < sinks_end; t += n) highest = hn::Max(highest, hn::Load(d, score + t));
+    for (std::uint32_t t = begin; t < end; t += n) highest = hn::Max(highest, hn::Load(d, score + t));
     maximum = hn::GetLane(hn::MaxOfLanes(d, highest));
     const auto top = hn::Set(d, maximum);
     auto total = hn::Zero(d);
-    for (std::uint32_t t = 0; t < visible; t += n) {
-        const auto e = exp_f32(d, hn::Sub(hn::Load(d, score + t), top));
+    const auto soften_vector = [&](float* at) {
+        const auto e = exp_f32(d, hn::Sub(hn::Load(d, at), top));
         total = hn::Add(total, e);
-        hn::Store(e, d, score + t);
-    }
+        hn::Store(e, d, at);
+    };
+    for (std::uint32_t t = 0; t < sinks_end; t += n) soften_vector(score + t);
+    for (std::uint32_t t = begin; t < end; t += n) soften_vector(score + t);
     sum = hn::GetLane(hn::SumOfLanes(d, total));
 }
 
-// value[m][at ..] = sum over tokens of weight * v, for M queries and S vectors of the head.
+// sums (M, S) += weight * v over tokens from .. to - 1, for M queries and S vectors of the head from element `at` on.
+template <int M, int S, class D, class T>
+HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t from,
+                           std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums) {
+    constexpr std::size_t n = hn::MaxLanes(D());
+    for (std::uint32_t t = from; t < to; ++t) {
+        const std::byte* row = tile.values + (tile.offsets[t] + at) * T::size;
+        hn::Vec<D> v[S];
+        for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, row + static_cast<std::size_t>(s) * n * T::size);
+        for (int m = 0; m < M; ++m) {
+            const auto w = hn::Set(d, weights[static_cast<std::size_t>(m) * tile_tokens + t]);
+            for (int s = 0; s < S; ++s) sums[m * S + s] = hn::MulAdd(w, v[s], sums[m * S + s]);
+        }
+    }
+}
+
+// Tokens that M queries see alike: 0 .. sinks - 1 and begin .. end - 1.
+template <int M>
+HWY_INLINE TileSpan seen_by_all(const TileSpan* seen) {
+    TileSpan common = seen[0];
+    for (int m = 1; m < M; ++m) {
+        common.sinks = std::min(common.sinks, seen[m].sinks);
+        common.begin = std::max(common.begin, seen[m].begin);
+        common.end = std::min(common.end, seen[m].end);
+    }
+    common.end = std::max(common.begin, common.end);
+    return common;
+}
+
+// value[m][at ..] = sum over tokens of weight * v, for M queries and S vectors of the head. Every query adds what it sees
+// in ascending order, whatever the others see: what a query does not see must not touch it, not even times zero.
 template <int M, int S, class D, class T>
 void value_slice(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t first, std::uint32_t at,
                  float* value) {
     constexpr std::size_t n = hn::MaxLanes(D());
     hn::Vec<D> sums[M * S];
     for (int k = 0; k < M * S; ++k) sums[k] = hn::Zero(d);
-    const std::uint32_t* visible = tile.visible + first;
+    const TileSpan* seen = tile.seen + first;
     const float* p = weights + std::size_t{first} * tile_tokens;
-    std::uint32_t common = visible[0];
-    for (int m = 1; m < M; ++m) common = std::min(common, visible[m]);
-    for (std::uint32_t t = 0; t < common; ++t) {
-        const std::byte* from = tile.values + (tile.offsets[t] + at) * T::size;
-        hn::Vec<D> v[S];
-        for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, from + static_cast<std::size_t>(s) * n * T::size);
-        for (int m = 0; m < M; ++m) {
-            const auto w = hn::Set(d, p[static_cast<std::size_t>(m) * tile_tokens + t]);
-            for (int s = 0; s < S; ++s) sums[m * S + s] = hn::MulAdd(w, v[s], sums[m * S + s]);
-        }
+    const TileSpan common = seen_by_all<M>(seen);
+    add_values<M, S>(d, type, tile, p, 0, common.sinks, at, sums);
+    for (int m = 0; m < M; ++m) {
+        const float* own = p + static_cast<std::size_t>(m) * tile_tokens;
+        add_values<1, S>(d, type, tile, own, common.sinks, seen[m].sinks, at, sums + m * S);
+        add_values<1, S>(d, type, tile, own, seen[m].begin, std::min(seen[m].end, common.begin), at, sums + m * S);
     }
-    // Tokens that only later queries see: what a query does not see must not touch it, not even times zero.
+    add_values<M, S>(d, type, tile, p, common.begin, common.end, at, sums);
     for (int m = 0; m < M; ++m)
-        for (std::uint32_t t = common; t < visible[m]; ++t) {
-            const std::byte* from = tile.values + (tile.offsets[t] + at) * T::size;
-            const auto w = hn::Set(d, p[static_cast<std::size_t>(m) * tile_tokens + t]);
-            for (int s = 0; s < S; ++s)
-                sums[m * S + s] =
-                    hn::MulAdd(w, load_f32(d, type, from + static_cast<std::size_t>(s) * n * T::size), sums[m * S + s]);
-        }
+        add_values<1, S>(d, type, tile, p + static_cast<std::size_t>(m) * tile_tokens, std::max(seen[m].begin, common.end),
+                         seen[m].end, at, sums + m * S);
     for (int m = 0; m < M; ++m)
         for (int s = 0; s < S; ++s)
             hn::StoreU(sums[m * S + s], d,
@@ -187,7 +233,7 @@ void attend_tile_simd(const AttentionTile& tile, float* scratch, const Attention
     tile_scores_simd(tile, scratch);
     const hn::CappedTag<float, 16> d;
     for (std::uint32_t m = 0; m < tile.queries; ++m)
-        soften(d, scratch + std::size_t{m} * tile_tokens, tile.visible[m], state.maximum[m], state.sum[m]);
+        soften(d, scratch + std::size_t{m} * tile_tokens, tile.seen[m], state.maximum[m], state.sum[m]);
     with_lanes(tile.head_dim,
                [&](auto tag) { with_type(tile.dtype_v, [&](auto type) { values(tag, type, tile, scratch, state.value); }); });
 }

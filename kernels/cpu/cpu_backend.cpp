@@ -67,7 +67,9 @@ public:
                 memory.free};
     }
 
-    MemoryCounters memory() const override { return {0, m_counters.kv_cache.load(), m_counters.activations.load()}; }
+    MemoryCounters memory() const override {
+        return {0, m_counters.kv_cache.load(), m_counters.activations.load(), m_counters.host_blocks.load()};
+    }
 
     Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override {
         if (tensor.data == nullptr || tensor.rows == 0 || tensor.cols == 0)
@@ -93,6 +95,10 @@ public:
 
     Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) override {
         return CpuKvCache::make(shape, purpose, m_counters);
+    }
+
+    Result<std::unique_ptr<HostBlocks>> host_blocks(const KvCache& cache, std::uint32_t count) override {
+        return CpuHostBlocks::make(cache.shape(), count, m_counters);
     }
 
     Result<void> begin_batch(const Batch& batch) override {
@@ -142,17 +148,20 @@ public:
         float* q_rows = floats(q);
         float* k_rows = floats(k);
         const float* v_rows = floats(v);
+        const std::uint64_t* slots = m_batch.slots.data() + std::size_t{shape.group} * m_batch.rows();
         for_rows(m_batch.rows(), width, [&](std::uint32_t row) {
             const std::uint64_t kv_width = std::uint64_t{shape.kv_heads} * shape.head_dim;
             m_rotary.rotate(row, q_rows + std::uint64_t{row} * shape.query_heads * shape.head_dim, shape.query_heads, shape.head_dim);
             m_rotary.rotate(row, k_rows + row * kv_width, shape.kv_heads, shape.head_dim);
+            std::uint64_t overflowed = 0;
             for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
-                const std::uint64_t at = to.offset(m_batch.slots[row], head);
+                const std::uint64_t at = to.offset(slots[row], head);
                 const std::uint64_t from = row * kv_width + std::uint64_t{head} * shape.head_dim;
                 const DType type_k = to.shape().dtype_k, type_v = to.shape().dtype_v;
-                narrow_row(type_k, k_rows + from, shape.head_dim, to.keys(layer) + row_bytes(type_k, at));
-                narrow_row(type_v, v_rows + from, shape.head_dim, to.values(layer) + row_bytes(type_v, at));
+                overflowed += narrow_row(type_k, k_rows + from, shape.head_dim, to.keys(layer) + row_bytes(type_k, at));
+                overflowed += narrow_row(type_v, v_rows + from, shape.head_dim, to.values(layer) + row_bytes(type_v, at));
             }
+            if (overflowed > 0) to.add_overflowed(overflowed);
         });
     }
 
@@ -186,6 +195,14 @@ public:
 
     void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
         static_cast<CpuKvCache&>(cache).copy_block(from, to, tokens);
+    }
+    void swap_out(const KvCache& cache, std::uint32_t block, HostBlocks& host, std::uint32_t host_block,
+                  std::uint32_t tokens) override {
+        static_cast<const CpuKvCache&>(cache).swap_out(block, static_cast<CpuHostBlocks&>(host), host_block, tokens);
+    }
+    void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
+                 std::uint32_t tokens) override {
+        static_cast<CpuKvCache&>(cache).swap_in(block, static_cast<const CpuHostBlocks&>(host), host_block, tokens);
     }
     void poison_block(KvCache& cache, std::uint32_t block) override { static_cast<CpuKvCache&>(cache).poison_block(block); }
     Result<void> synchronise() override { return {}; }
@@ -249,12 +266,14 @@ private:
 Result<void> CpuBackend::check(const Batch& batch) {
     const char* wrong = nullptr;
     const std::size_t rows = batch.tokens.size();
-    if (batch.positions.size() != rows || batch.slots.size() != rows) wrong = "as many positions and slots as tokens";
+    const std::size_t groups = rows == 0 ? 1 : batch.slots.size() / rows;
+    if (batch.positions.size() != rows || groups == 0 || batch.slots.size() != rows * groups)
+        wrong = "as many positions as tokens, and as many slots in every group";
     std::uint64_t next = 0;
     for (const Batch::Sequence& s : batch.sequences) {
         if (s.first_row != next) wrong = "sequences whose rows follow one another";
         next = std::uint64_t{s.first_row} + s.rows;
-        if (std::uint64_t{s.table_begin} + s.table_size > batch.block_tables.size()) wrong = "block tables of all sequences";
+        if (s.table_begin + std::uint64_t{s.table_size} * groups > batch.block_tables.size()) wrong = "block tables of all sequences";
     }
     if (next != rows) wrong = "sequences that cover all rows";
     for (std::uint32_t row : batch.logit_rows)

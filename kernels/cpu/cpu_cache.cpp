@@ -61,26 +61,58 @@ void CpuKvCache::offsets(const std::uint32_t* table, std::uint32_t kv_head, std:
     }
 }
 
+void CpuKvCache::copy_rows(const std::byte* from, std::byte* to, DType type, std::uint32_t tokens) const {
+    const std::uint64_t head_bytes = row_bytes(type, std::uint64_t{m_shape.block_size} * m_shape.head_dim);
+    const std::uint64_t bytes = row_bytes(type, std::uint64_t{tokens} * m_shape.head_dim);
+    for (std::uint32_t head = 0; head < m_shape.kv_heads; ++head)
+        std::memcpy(to + head * head_bytes, from + head * head_bytes, bytes);
+}
+
 void CpuKvCache::copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
-    const auto copy = [&](std::byte* base, DType type) {
-        const std::uint64_t bytes = row_bytes(type, std::uint64_t{tokens} * m_shape.head_dim);
-        for (std::uint32_t head = 0; head < m_shape.kv_heads; ++head)
-            std::memcpy(base + row_bytes(type, offset(std::uint64_t{to} * m_shape.block_size, head)),
-                        base + row_bytes(type, offset(std::uint64_t{from} * m_shape.block_size, head)), bytes);
-    };
     if (from == to) return;
     for (std::uint32_t layer = 0; layer < m_shape.layers; ++layer) {
-        copy(keys(layer), m_shape.dtype_k);
-        copy(values(layer), m_shape.dtype_v);
+        copy_rows(keys_of(from, layer), keys_of(to, layer), m_shape.dtype_k, tokens);
+        copy_rows(values_of(from, layer), values_of(to, layer), m_shape.dtype_v, tokens);
+    }
+}
+
+void CpuKvCache::swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block,
+                          std::uint32_t tokens) const {
+    for (std::uint32_t layer = 0; layer < m_shape.layers; ++layer) {
+        copy_rows(keys_of(block, layer), host.keys(host_block, layer), m_shape.dtype_k, tokens);
+        copy_rows(values_of(block, layer), host.values(host_block, layer), m_shape.dtype_v, tokens);
+    }
+}
+
+void CpuKvCache::swap_in(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) {
+    for (std::uint32_t layer = 0; layer < m_shape.layers; ++layer) {
+        copy_rows(host.keys(host_block, layer), keys_of(block, layer), m_shape.dtype_k, tokens);
+        copy_rows(host.values(host_block, layer), values_of(block, layer), m_shape.dtype_v, tokens);
     }
 }
 
 void CpuKvCache::poison_block(std::uint32_t block) {
-    const std::uint64_t elements = std::uint64_t{m_shape.kv_heads} * m_shape.block_size * m_shape.head_dim;
     for (std::uint32_t layer = 0; layer < m_shape.layers; ++layer) {
-        std::memset(keys(layer) + row_bytes(m_shape.dtype_k, block * elements), nan_byte, row_bytes(m_shape.dtype_k, elements));
-        std::memset(values(layer) + row_bytes(m_shape.dtype_v, block * elements), nan_byte, row_bytes(m_shape.dtype_v, elements));
+        std::memset(keys_of(block, layer), nan_byte, row_bytes(m_shape.dtype_k, block_elements()));
+        std::memset(values_of(block, layer), nan_byte, row_bytes(m_shape.dtype_v, block_elements()));
     }
+}
+
+Result<std::unique_ptr<HostBlocks>> CpuHostBlocks::make(const KvCacheShape& shape, std::uint32_t count, Counters& counters) {
+    const std::uint64_t elements = std::uint64_t{shape.kv_heads} * shape.block_size * shape.head_dim;
+    std::unique_ptr<CpuHostBlocks> host(new CpuHostBlocks);
+    host->m_count = count;
+    host->m_layers = shape.layers;
+    host->m_key_bytes = row_bytes(shape.dtype_k, elements);
+    host->m_value_bytes = row_bytes(shape.dtype_v, elements);
+    std::uint64_t bytes = host->m_key_bytes + host->m_value_bytes;
+    if (!multiply(bytes, shape.layers) || !multiply(bytes, count))
+        return Error{std::to_string(count) + " host blocks for a KV cache of " + text_of(shape) + " are larger than any memory",
+                     "Use fewer host blocks"};
+    auto memory = AlignedBytes::make(bytes, counters.host_blocks, "the host blocks");
+    if (!memory) return memory.error();
+    host->m_bytes = std::move(*memory);
+    return std::unique_ptr<HostBlocks>(std::move(host));
 }
 
 }  // namespace kvloupe::cpu

@@ -6,10 +6,32 @@
 #include "engine/backend.h"
 #include "kernels/cpu/aligned_bytes.h"
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
 namespace kvloupe::cpu {
+
+// Room for swapped-out blocks of a cache: (count, layers, K then V), each K or V a whole block of a layer.
+class CpuHostBlocks final : public HostBlocks {
+public:
+    // Errors: not enough memory.
+    static Result<std::unique_ptr<HostBlocks>> make(const KvCacheShape& shape, std::uint32_t count, Counters& counters);
+
+    std::uint32_t count() const override { return m_count; }
+    std::uint64_t bytes() const override { return m_bytes.size(); }
+    std::byte* keys(std::uint32_t block, std::uint32_t layer) const {
+        return m_bytes.data() + (std::uint64_t{block} * m_layers + layer) * (m_key_bytes + m_value_bytes);
+    }
+    std::byte* values(std::uint32_t block, std::uint32_t layer) const { return keys(block, layer) + m_key_bytes; }
+
+private:
+    CpuHostBlocks() = default;
+    std::uint32_t m_count = 0;
+    std::uint32_t m_layers = 0;
+    std::uint64_t m_key_bytes = 0, m_value_bytes = 0;  // of one block of one layer
+    AlignedBytes m_bytes;
+};
 
 // One allocation per layer for K and one for V, each (blocks, kv_heads, block_size, head_dim).
 class CpuKvCache final : public KvCache {
@@ -19,6 +41,8 @@ public:
 
     const KvCacheShape& shape() const override { return m_shape; }
     std::uint64_t bytes() const override { return m_bytes; }
+    std::uint64_t overflowed_values() const override { return m_overflowed.load(std::memory_order_relaxed); }
+    void add_overflowed(std::uint64_t values) { m_overflowed.fetch_add(values, std::memory_order_relaxed); }
 
     std::byte* keys(std::uint32_t layer) const { return m_keys[layer].data(); }
     std::byte* values(std::uint32_t layer) const { return m_values[layer].data(); }
@@ -32,13 +56,28 @@ public:
                  std::uint64_t* out) const;
 
     void copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens);
+    void swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) const;
+    void swap_in(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens);
     void poison_block(std::uint32_t block);
 
 private:
     CpuKvCache() = default;
+    // The first `tokens` rows of every head, from one block (kv_heads, block_size, head_dim) to another.
+    void copy_rows(const std::byte* from, std::byte* to, DType type, std::uint32_t tokens) const;
+    std::byte* keys_of(std::uint32_t block, std::uint32_t layer) const {
+        return keys(layer) + row_bytes(m_shape.dtype_k, block * block_elements());
+    }
+    std::byte* values_of(std::uint32_t block, std::uint32_t layer) const {
+        return values(layer) + row_bytes(m_shape.dtype_v, block * block_elements());
+    }
+    std::uint64_t block_elements() const {
+        return std::uint64_t{m_shape.kv_heads} * m_shape.block_size * m_shape.head_dim;
+    }
+
     KvCacheShape m_shape;
     std::uint64_t m_bytes = 0;
     std::vector<AlignedBytes> m_keys, m_values;
+    std::atomic<std::uint64_t> m_overflowed{0};
 };
 
 }  // namespace kvloupe::cpu

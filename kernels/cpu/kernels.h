@@ -48,8 +48,9 @@ void matvec_packed(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_
 // --- rows.cpp ---
 // out (count) = in, expanded to f32; count is a multiple of elements_per_pack.
 void expand_row(DType dtype, const std::byte* in, std::uint64_t count, float* out);
-// out = in (count), rounded to nearest, ties to even, to f32, f16 or bf16; overflow becomes infinity.
-void narrow_row(DType dtype, const float* in, std::uint64_t count, std::byte* out);
+// out = in (count), rounded to nearest, ties to even, to f32, f16 or bf16; overflow becomes infinity. Returns how many
+// finite values became infinite.
+std::uint64_t narrow_row(DType dtype, const float* in, std::uint64_t count, std::byte* out);
 // out (width) = in / sqrt(mean(in^2) + epsilon) * weight
 void rms_norm_row(const float* in, const float* weight, float epsilon, std::uint64_t width, float* out);
 // gate (count) = gate / (1 + exp(-gate)) * up
@@ -65,18 +66,28 @@ std::uint64_t read_all(const std::byte* data, std::uint64_t bytes);
 inline constexpr std::uint32_t tile_tokens = 256;
 inline constexpr std::uint32_t tile_queries = 16;
 
+// Tokens of a tile that a query sees: 0 .. sinks - 1 and begin .. end - 1, with sinks <= begin <= end <= tokens.
+struct TileSpan {
+    std::uint32_t sinks = 0;
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
+
+    std::uint32_t count() const { return sinks + (end - begin); }
+};
+
 struct AttentionTile {
     const std::byte* keys = nullptr;          // of the layer
     const std::byte* values = nullptr;
-    const std::uint64_t* offsets = nullptr;   // (tokens) elements from keys/values to the head's row of a token
-    std::uint32_t tokens = 0;                 // <= tile_tokens
+    const std::uint64_t* offsets = nullptr;   // (tile_tokens) elements from keys/values to the head's row of a token
+    TileSpan any;                             // tokens that some query sees: no other offset or row is read
     std::uint32_t queries = 0;                // <= tile_queries
     std::uint32_t head_dim = 0;
     DType dtype_k = DType::f16;
     DType dtype_v = DType::f16;
     float scale = 0;
     const float* q = nullptr;                 // (queries, head_dim)
-    const std::uint32_t* visible = nullptr;   // (queries) tokens of this tile that the query sees: 0 .. tokens
+    const float* sink_q = nullptr;            // (queries, head_dim) the same as the sinks (any.sinks) see it
+    const TileSpan* seen = nullptr;           // (queries)
 };
 
 // Softmax over one tile or several: value (head_dim) = sum over tokens of exp(score - maximum) * v.
@@ -89,7 +100,7 @@ struct AttentionState {
 // Scratch of a tile: floats, aligned to 64.
 inline constexpr std::uint64_t tile_scratch_floats = std::uint64_t{tile_queries} * tile_tokens + tile_queries * 16ull * 16ull;
 
-// scores (queries, tile_tokens): scale * q k^T, for the tokens that the tile has.
+// scores (queries, tile_tokens): scale * q k^T, for the tokens of `any`; the others are left as they are.
 void tile_scores(const AttentionTile& tile, float* scratch);
 // Scores, softmax and sum of one tile, into `state`.
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state);

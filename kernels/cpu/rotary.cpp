@@ -7,7 +7,7 @@
 
 namespace kvloupe::cpu {
 
-void RotaryTable::prepare(std::span<const std::uint32_t> positions, const RotaryShape& rotary) {
+void RotaryTable::prepare(std::span<const std::uint32_t> positions, const RotaryShape& rotary, Turn turn) {
     const bool same = rotary.theta == m_shape.theta && rotary.rotary_dim == m_shape.rotary_dim;
     const std::uint32_t half = rotary.rotary_dim / 2;
     if (!same || m_frequencies.size() != half) {
@@ -22,7 +22,7 @@ void RotaryTable::prepare(std::span<const std::uint32_t> positions, const Rotary
     m_sines.resize(positions.size() * half);
     for (std::size_t row = 0; row < positions.size(); ++row)
         for (std::uint32_t i = 0; i < half; ++i) {
-            const double angle = positions[row] * m_frequencies[i];
+            const double angle = static_cast<double>(turn) * positions[row] * m_frequencies[i];
             m_cosines[row * half + i] = static_cast<float>(std::cos(angle));
             m_sines[row * half + i] = static_cast<float>(std::sin(angle));
         }

@@ -15,8 +15,9 @@ namespace kvloupe::cpu {
 class RotaryTable {
 public:
     void begin_batch() { m_prepared = false; }
+    enum class Turn : std::int8_t { back = -1, forward = 1 };
     // Cosines and sines of the batch's rows, unless they are there already.
-    void prepare(std::span<const std::uint32_t> positions, const RotaryShape& rotary);
+    void prepare(std::span<const std::uint32_t> positions, const RotaryShape& rotary, Turn turn = Turn::forward);
     // x (heads, head_dim) of a row, in place.
     void rotate(std::uint32_t row, float* x, std::uint32_t heads, std::uint32_t head_dim) const;
 

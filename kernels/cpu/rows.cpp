@@ -103,14 +103,32 @@ void narrow_f16(const float* in, std::uint64_t count, std::byte* out) {
     }
 }
 
-void narrow_row_simd(DType dtype, const float* in, std::uint64_t count, std::byte* out) {
+// Magnitudes (bits without the sign) from which on a finite value rounds to infinity: 65520 in f16, half a unit above the
+// largest value in bf16.
+constexpr std::uint32_t infinite_f16 = 0x477FF000u, infinite_bf16 = 0x7F7F8000u, infinity_bits = 0x7F800000u;
+
+std::uint64_t count_overflows(const float* in, std::uint64_t count, std::uint32_t limit) {
+    std::uint64_t found = 0;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        std::uint32_t bits;
+        std::memcpy(&bits, in + i, sizeof bits);
+        found += (bits & 0x7FFFFFFFu) - limit < infinity_bits - limit ? 1u : 0u;
+    }
+    return found;
+}
+
+std::uint64_t narrow_row_simd(DType dtype, const float* in, std::uint64_t count, std::byte* out) {
     if (dtype == DType::f32) std::memcpy(out, in, count * sizeof(float));
-    if (dtype == DType::f16) narrow_f16(in, count, out);
-    if (dtype != DType::bf16) return;
+    if (dtype == DType::f16) {
+        narrow_f16(in, count, out);
+        return count_overflows(in, count, infinite_f16);
+    }
+    if (dtype != DType::bf16) return 0;
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint16_t bits = f32_to_bf16(in[i]);
         std::memcpy(out + 2 * i, &bits, sizeof bits);
     }
+    return count_overflows(in, count, infinite_bf16);
 }
 
 void rms_norm_row_simd(const float* in, const float* weight, float epsilon, std::uint64_t width, float* out) {
@@ -210,8 +228,8 @@ HWY_EXPORT(target_name);
 void expand_row(DType dtype, const std::byte* in, std::uint64_t count, float* out) {
     HWY_DYNAMIC_DISPATCH(expand_row_simd)(dtype, in, count, out);
 }
-void narrow_row(DType dtype, const float* in, std::uint64_t count, std::byte* out) {
-    HWY_DYNAMIC_DISPATCH(narrow_row_simd)(dtype, in, count, out);
+std::uint64_t narrow_row(DType dtype, const float* in, std::uint64_t count, std::byte* out) {
+    return HWY_DYNAMIC_DISPATCH(narrow_row_simd)(dtype, in, count, out);
 }
 void rms_norm_row(const float* in, const float* weight, float epsilon, std::uint64_t width, float* out) {
     HWY_DYNAMIC_DISPATCH(rms_norm_row_simd)(in, weight, epsilon, width, out);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace kvloupe::cpu::scalar {
 
@@ -23,6 +24,32 @@ double half_at(const std::byte* from) { return static_cast<double>(f16_to_f32(lo
 int nibble(const std::byte* quants, std::uint64_t index) {
     const int byte = static_cast<int>(quants[index % 16]);
     return index < 16 ? byte & 15 : byte >> 4;
+}
+
+// Whether a query at position p sees key t, from the definition (CACHE_SEMANTICS 1.9).
+bool sees(const KeySpan& span, std::uint32_t p, std::uint32_t t) {
+    if (t > p) return false;
+    if (span.window > 0) return std::uint64_t{t} + span.window > p || t < span.sinks;
+    return span.chunk == 0 || t / span.chunk == p / span.chunk;
+}
+
+std::uint64_t slot_of(const Batch& batch, const Batch::Sequence& sequence, std::uint32_t group, std::uint32_t position,
+                      std::uint32_t block_size) {
+    const std::size_t table = sequence.table_begin + std::size_t{group} * sequence.table_size;
+    return std::uint64_t{batch.block_tables[table + position / block_size]} * block_size + position % block_size;
+}
+
+// A key (head_dim) turned forward by `positions`.
+void turn(std::vector<double>& key, double positions, const RotaryShape& rotary) {
+    const std::uint32_t half = rotary.rotary_dim / 2;
+    for (std::uint32_t i = 0; i < half; ++i) {
+        const double angle = positions * std::pow(static_cast<double>(rotary.theta), -2.0 * i / rotary.rotary_dim);
+        double& a = rotary.layout == RotaryLayout::adjacent ? key[2 * i] : key[i];
+        double& b = rotary.layout == RotaryLayout::adjacent ? key[2 * i + 1] : key[i + half];
+        const double first = a, second = b;
+        a = first * std::cos(angle) - second * std::sin(angle);
+        b = first * std::sin(angle) + second * std::cos(angle);
+    }
 }
 
 }  // namespace
@@ -126,13 +153,19 @@ std::vector<double> attention_weights(const Batch& batch, const float* q, const 
     const std::uint32_t kv_head = query.head / (shape.query_heads / shape.kv_heads);
     const float* head_q =
         q + (std::uint64_t{sequence.first_row + query.row} * shape.query_heads + query.head) * shape.head_dim;
-    std::vector<double> weights(sequence.first_position + query.row + 1);
-    for (std::uint32_t t = 0; t < weights.size(); ++t) {
-        const std::uint64_t block = batch.block_tables[sequence.table_begin + t / keys.block_size];
-        const std::uint64_t row = keys.row(block * keys.block_size + t % keys.block_size, kv_head);
+    const std::uint32_t position = sequence.first_position + query.row;
+    std::vector<double> weights(position + 1), key(shape.head_dim);
+    for (std::uint32_t t = 0; t <= position; ++t) {
+        weights[t] = -std::numeric_limits<double>::infinity();
+        if (!sees(shape.span, position, t)) continue;
+        const std::uint64_t row = keys.row(slot_of(batch, sequence, shape.group, t, keys.block_size), kv_head);
+        for (std::uint32_t i = 0; i < shape.head_dim; ++i) key[i] = element(keys.dtype, keys.data, row + i);
+        if (shape.span.rank && t < shape.span.sinks) {
+            const std::int64_t dropped = std::int64_t{position} - shape.span.window + 1 - shape.span.sinks;
+            turn(key, static_cast<double>(std::max<std::int64_t>(0, dropped)), shape.rotary);
+        }
         double score = 0;
-        for (std::uint32_t i = 0; i < shape.head_dim; ++i)
-            score += static_cast<double>(head_q[i]) * element(keys.dtype, keys.data, row + i);
+        for (std::uint32_t i = 0; i < shape.head_dim; ++i) score += static_cast<double>(head_q[i]) * key[i];
         weights[t] = score * static_cast<double>(shape.scale);
     }
     const double top = *std::max_element(weights.begin(), weights.end());
@@ -154,8 +187,9 @@ void attention(const Batch& batch, const float* q, const AttentionShape& shape, 
                     out + (std::uint64_t{sequence.first_row + row} * shape.query_heads + head) * shape.head_dim;
                 std::fill(to, to + shape.head_dim, 0.0);
                 for (std::uint32_t t = 0; t < weights.size(); ++t) {
-                    const std::uint64_t block = batch.block_tables[sequence.table_begin + t / values.block_size];
-                    const std::uint64_t at = values.row(block * values.block_size + t % values.block_size, kv_head);
+                    if (!sees(shape.span, sequence.first_position + row, t)) continue;
+                    const std::uint64_t at =
+                        values.row(slot_of(batch, sequence, shape.group, t, values.block_size), kv_head);
                     for (std::uint32_t i = 0; i < shape.head_dim; ++i)
                         to[i] += weights[t] * element(values.dtype, values.data, at + i);
                 }

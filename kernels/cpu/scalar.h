@@ -46,7 +46,8 @@ void store(const float* x, std::span<const std::uint64_t> slots, const CacheView
 // out (rows, query_heads, head_dim) in double
 void attention(const Batch& batch, const float* q, const AttentionShape& shape, const CacheView& keys,
                const CacheView& values, double* out);
-// Softmax weights of one query head of one row of a sequence, over positions 0 .. first_position + row.
+// Softmax weights of one query head of one row of a sequence, over positions 0 .. first_position + row; 0 where the
+// shape's span masks a key.
 struct Query {
     std::uint32_t sequence = 0;
     std::uint32_t row = 0;  // of the sequence

@@ -97,6 +97,95 @@ private Q_SLOTS:
                 }
     }
 
+    // Out, overwritten, and in again at another place: the owned slots are as they were, no other slot is touched.
+    void aBlockComesBackFromTheHostAsItWas_data() {
+        QTest::addColumn<int>("type_k");
+        QTest::addColumn<int>("type_v");
+        for (DType k : float_types)
+            for (DType v : float_types) QTest::addRow("%s, %s", name_of(k).data(), name_of(v).data()) << int(k) << int(v);
+    }
+    void aBlockComesBackFromTheHostAsItWas() {
+        QFETCH(int, type_k);
+        QFETCH(int, type_v);
+        const DType k = DType(type_k), v = DType(type_v);
+        auto backend = cpu_backend(1);
+        auto made = backend->kv_cache(shape_of(k, v), Purpose::kv_cache);
+        auto& cache = static_cast<cpu::CpuKvCache&>(**made);
+        {
+            auto host = backend->host_blocks(cache, 3);
+            QCOMPARE((*host)->count(), 3u);
+            const std::uint64_t expected = 3 * 3 * (row_bytes(k, 4 * 2 * 8) + row_bytes(v, 4 * 2 * 8));
+            QCOMPARE((*host)->bytes(), expected);
+            QCOMPARE(backend->memory().host_blocks, expected);
+            for (std::uint32_t tokens : {1u, 3u, 4u}) {
+                const auto each = [&](auto&& f) {
+                    for (std::uint32_t layer = 0; layer < 3; ++layer)
+                        for (std::uint32_t slot = 0; slot < 20; ++slot)
+                            for (std::uint32_t head = 0; head < 2; ++head) {
+                                f(cache.keys(layer) + row_bytes(k, cache.offset(slot, head)), row_bytes(k, 8), int(slot), int(layer * 2 + head));
+                                f(cache.values(layer) + row_bytes(v, cache.offset(slot, head)), row_bytes(v, 8), int(slot), int(layer * 2 + head + 100));
+                            }
+                };
+                each([](std::byte* row, std::uint64_t bytes, int slot, int salt) { std::memset(row, slot * 7 + salt, bytes); });
+                backend->swap_out(cache, 2, **host, 0, 4);
+                backend->swap_out(cache, 1, **host, 2, tokens);
+                backend->swap_out(cache, 3, **host, 1, 4);
+                backend->poison_block(cache, 1);
+                backend->swap_in(cache, 4, **host, 2, tokens);
+                each([tokens](std::byte* row, std::uint64_t bytes, int slot, int salt) {
+                    const bool moved = slot >= 16 && slot < 16 + int(tokens);
+                    const int value = slot / 4 == 1 ? 0xFF : (moved ? slot - 12 : slot) * 7 + salt;
+                    for (std::uint64_t i = 0; i < bytes; ++i) QCOMPARE(row[i], std::byte(std::uint8_t(value)));
+                });
+            }
+        }
+        QCOMPARE(backend->memory().host_blocks, 0u);
+    }
+
+    void hostBlocksBeyondAnyMemoryAreRefused() {
+        auto backend = cpu_backend(1);
+        auto cache = backend->kv_cache({1u << 16, 2, 1, 1, 8, DType::f32, DType::f32}, Purpose::activations);
+        QVERIFY(bool(cache));
+        auto host = backend->host_blocks(**cache, 0xFFFFFFFF);
+        QVERIFY(!host && !host.error().sentence.empty() && !host.error().hint.empty());
+        QCOMPARE(backend->memory().host_blocks, 0u);
+    }
+
+    void valuesBeyondThePrecisionsRangeAreCounted_data() {
+        QTest::addColumn<int>("type_k");
+        QTest::addColumn<int>("type_v");
+        QTest::addColumn<quint64>("expected");
+        QTest::newRow("f16") << int(DType::f16) << int(DType::f16) << quint64(3 + 2);
+        QTest::newRow("keys only") << int(DType::f16) << int(DType::f32) << quint64(3);
+        QTest::newRow("bf16") << int(DType::bf16) << int(DType::bf16) << quint64(0);
+        QTest::newRow("f32") << int(DType::f32) << int(DType::f32) << quint64(0);
+    }
+    void valuesBeyondThePrecisionsRangeAreCounted() {
+        QFETCH(int, type_k);
+        QFETCH(int, type_v);
+        QFETCH(quint64, expected);
+        auto backend = cpu_backend(2);
+        auto cache = backend->kv_cache(shape_of(DType(type_k), DType(type_v)), Purpose::kv_cache);
+        std::uint32_t blocks = 0;
+        const Batch batch = make_batch({{0, 3}}, 4, 1, blocks);
+        std::vector<float> k = random_floats(3 * 16, 1), v = random_floats(3 * 16, 2);
+        k[0] = 65504;  // the largest of f16
+        k[5] = 65520;  // the first that rounds to infinity
+        k[17] = -1e30f;
+        k[40] = 3.3e38f;
+        k[41] = std::numeric_limits<float>::infinity();  // was infinite before
+        v[9] = -65520;
+        v[30] = 1e6f;
+        v[31] = std::numeric_limits<float>::quiet_NaN();
+        auto q = upload(*backend, random_floats(3 * 16, 3)), k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
+        QVERIFY(bool(backend->begin_batch(batch)));
+        QCOMPARE((*cache)->overflowed_values(), 0u);
+        for (std::uint64_t call = 1; call <= 2; ++call) {
+            backend->rotary_store(*q, *k_buffer, *v_buffer, {2, 2, 8, 1}, {10000, 0, RotaryLayout::half_split}, **cache, 1);
+            QCOMPARE((*cache)->overflowed_values(), call * expected);
+        }
+    }
+
     void poisonFillsOneBlockOfAllLayersWithNan() {
         cpu::Counters counters;
         for (DType type : float_types) {
@@ -105,11 +194,12 @@ private Q_SLOTS:
             for (std::uint32_t layer = 0; layer < 3; ++layer)
                 for (std::byte* base : {cache.keys(layer), cache.values(layer)}) std::memset(base, 0, row_bytes(type, 320));
             cache.poison_block(2);
+            cache.poison_block(0);  // the null block too
             for (std::uint32_t layer = 0; layer < 3; ++layer)
                 for (std::byte* base : {cache.keys(layer), cache.values(layer)}) {
                     std::vector<float> all(320);
                     cpu::expand_row(type, base, 320, all.data());
-                    for (std::size_t i = 0; i < 320; ++i) QCOMPARE(std::isnan(all[i]), i / 64 == 2);
+                    for (std::size_t i = 0; i < 320; ++i) QCOMPARE(std::isnan(all[i]), i / 64 == 2 || i / 64 == 0);
                 }
         }
     }

@@ -93,6 +93,27 @@ private Q_SLOTS:
         QCOMPARE(out, expected);
     }
 
+    void countsTheFiniteValuesThatBecomeInfinite() {
+        std::vector<float> values;
+        for (std::uint32_t around : {0x477FE000u, 0x477FF000u, 0x7F7F0000u, 0x7F7F8000u, 0x7F800000u, 0x7FC00000u, 0u, 0x3F800000u})
+            for (std::uint32_t bits = around - std::min(around, 40u); bits < around + 40; ++bits)
+                for (std::uint32_t sign : {0u, 0x80000000u}) {
+                    const std::uint32_t word = bits | sign;
+                    std::memcpy(&values.emplace_back(), &word, 4);
+                }
+        values.push_back(1);  // no multiple of any vector
+        for (DType type : float_types) {
+            std::vector<std::byte> out(row_bytes(type, values.size()));
+            std::vector<float> back(values.size());
+            const std::uint64_t counted = cpu::narrow_row(type, values.data(), values.size(), out.data());
+            cpu::expand_row(type, out.data(), values.size(), back.data());
+            std::uint64_t expected = 0;
+            for (std::size_t i = 0; i < values.size(); ++i) expected += std::isfinite(values[i]) && std::isinf(back[i]) ? 1u : 0u;
+            QCOMPARE(counted, expected);
+            QCOMPARE(expected == 0, type == DType::f32);
+        }
+    }
+
     void nanStaysNanWhenNarrowed() {
         const std::vector<float> nans(33, std::numeric_limits<float>::quiet_NaN());
         for (DType type : {DType::f16, DType::bf16}) {

@@ -34,6 +34,9 @@ public:
     Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) override {
         return m_real->kv_cache(shape, purpose);
     }
+    Result<std::unique_ptr<HostBlocks>> host_blocks(const KvCache& cache, std::uint32_t count) override {
+        return m_real->host_blocks(cache, count);
+    }
     Result<void> begin_batch(const Batch& batch) override {
         if (due(m_sabotage->begin_batch)) return Error{"the device fell off the bus", "Plug it in."};
         m_tokens = batch.tokens;
@@ -70,6 +73,14 @@ public:
     }
     void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
         m_real->copy_block(cache, from, to, tokens);
+    }
+    void swap_out(const KvCache& cache, std::uint32_t block, HostBlocks& host, std::uint32_t host_block,
+                  std::uint32_t tokens) override {
+        m_real->swap_out(cache, block, host, host_block, tokens);
+    }
+    void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
+                 std::uint32_t tokens) override {
+        m_real->swap_in(cache, block, host, host_block, tokens);
     }
     void poison_block(KvCache& cache, std::uint32_t block) override { m_real->poison_block(cache, block); }
     Result<void> synchronise() override { return m_real->synchronise(); }

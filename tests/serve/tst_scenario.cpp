@@ -62,15 +62,24 @@ private Q_SLOTS:
             "_": "a comment", "version": 1, "model": "bundled:gqa", "device": "cpu", "seed": 18446744073709551615,
             "lanes": [
               {"name": "one", "_": ["any", {"thing": 1}], "cache": {"block_size": 7, "blocks": 30, "dtype": "f32", "dtype_v": "bf16",
-               "kind": "paged", "prefix_caching": false, "free_order": "vllm", "watermark": 0, "positions": "absolute", "rotate": false},
+               "kind": "paged", "prefix_caching": true, "prefix_index": "hash", "free_order": "append", "watermark": 0.25,
+               "window": 64, "sinks": 4, "positions": "rank", "hash_bits": 12, "compare_tokens": false, "tag_extra_keys": false,
+               "max_model_len": 99, "rotate": false},
                "scheduler": {"max_num_seqs": 3, "max_num_batched_tokens": 1024, "chunked_prefill": false,
-                             "long_prefill_token_threshold": 400, "batching": "continuous", "policy": "fcfs",
-                             "preemption": "recompute", "swap_blocks": 0, "reserve_full_prompt": true, "victim": "vllm"},
+                             "long_prefill_token_threshold": 400, "batching": "static", "policy": "priority",
+                             "preemption": "swap", "swap_blocks": 8, "reserve_full_prompt": false, "victim": "sglang"},
                "convert": {}, "attention": "tiled", "mla": "absorbed"},
-              {"kv_cache": false, "model": "other.gguf", "device": "cuda:1"}],
-            "requests": [{"prompt_tokens": [1, 2, 3], "output_tokens": [4], "arrival_step": 5, "n": 1, "priority": 0},
+              {"kv_cache": false, "model": "other.gguf", "device": "cuda:1"},
+              {"name": "tree", "cache": {"prefix_index": "radix", "radix_eviction": "lfu"}},
+              {"name": "runs", "model": "none", "cache": {"kind": "contiguous", "reserve": "grow", "bytes_per_token": 1000}},
+              {"name": "chunks", "cache": {"attention_chunk": 32}}],
+            "requests": [{"prompt_tokens": [1, 2, 3], "output_tokens": [4], "arrival_step": 5, "n": 3, "priority": -2, "salt": "s", "adapter": "x"},
                          {"id": "a", "prompt": "x", "temperature": 0.5, "top_k": 40, "top_p": 0.9, "max_new_tokens": 7}],
-            "actions": [{"at_step": 3, "do": "cancel", "request": "a"}],
+            "actions": [{"at_step": 3, "do": "cancel", "request": "a"}, {"at_step": 4, "do": "preempt", "request": "b.2"},
+                        {"at_step": 4, "do": "evict", "block": 9}, {"at_step": 5, "do": "reset_prefix_cache"},
+                        {"at_step": 6, "do": "fork", "request": "a", "as": "c", "position": 3, "prompt_tokens": [7],
+                         "output_tokens": [8, 9], "max_new_tokens": 2},
+                        {"at_step": 7, "do": "fork", "request": "c", "prompt": "and"}],
             "breakpoints": [{"on": "allocate", "request": "a", "block": 3, "token": 4, "step": 5, "used_blocks": 6, "lane": "one"}],
             "record": {"attention": [{"layer": 2, "heads": [0, 1]}, {"layer": 3}], "blocks": true, "stages_every": 4, "memory_mib": 16}
         })");
@@ -89,7 +98,40 @@ private Q_SLOTS:
         QCOMPARE(*scenario->requests[0].prompt_tokens, (std::vector<TokenId>{1, 2, 3}));
         QCOMPARE(*scenario->requests[0].output_tokens, (std::vector<TokenId>{4}));
         QCOMPARE(scenario->requests[1].top_p, 0.9f);
-        QCOMPARE(scenario->actions[0].what, std::string("cancel"));
+        const CacheOptions& cache = scenario->lanes[0].cache;
+        QVERIFY(cache.prefix_caching && !cache.compare_tokens && !cache.tag_extra_keys && cache.positions_by_rank);
+        QCOMPARE(int(cache.free_order), int(FreeOrder::append));
+        QCOMPARE(cache.watermark, 0.25);
+        QCOMPARE(cache.hash_bits, 12u);
+        QCOMPARE(cache.max_model_len, 99u);
+        QVERIFY(cache.span && *cache.span == (AttentionSpan{64, 4, 0}));
+        const SchedulerOptions& scheduler = scenario->lanes[0].scheduler;
+        QCOMPARE(int(scheduler.batching), int(Batching::fixed));
+        QCOMPARE(int(scheduler.policy), int(SchedulingPolicy::priority));
+        QCOMPARE(int(scheduler.preemption), int(PreemptionMode::swap));
+        QCOMPARE(scheduler.swap_blocks, 8u);
+        QVERIFY(!scheduler.reserve_full_prompt);
+        QCOMPARE(int(scheduler.victim), int(VictimRule::sglang));
+        QCOMPARE(int(scenario->lanes[2].cache.prefix_index), int(PrefixIndexKind::radix));
+        QCOMPARE(int(scenario->lanes[2].cache.radix_eviction), int(RadixEviction::lfu));
+        QVERIFY(is_accounting(*scenario, scenario->lanes[3]) && !is_accounting(*scenario, scenario->lanes[2]));
+        QCOMPARE(int(scenario->lanes[3].cache.kind), int(CacheKind::contiguous));
+        QCOMPARE(int(scenario->lanes[3].cache.reserve), int(Reserve::grow));
+        QVERIFY(!scenario->lanes[3].cache.prefix_caching);
+        QCOMPARE(scenario->lanes[3].cache.bytes_per_token, 1000u);
+        QVERIFY(scenario->lanes[4].cache.span && *scenario->lanes[4].cache.span == (AttentionSpan{0, 0, 32}));
+        QCOMPARE(scenario->requests[0].n, 3u);
+        QCOMPARE(scenario->requests[0].priority, -2);
+        QCOMPARE(scenario->requests[0].salt + scenario->requests[0].adapter, std::string("sx"));
+        QCOMPARE(int(scenario->actions[0].kind), int(ActionKind::cancel));
+        QCOMPARE(*scenario->actions[2].block, 9u);
+        const ScenarioAction& fork = scenario->actions[4];
+        QCOMPARE(fork.as, std::string("c"));
+        QCOMPARE(*fork.position, 3u);
+        QCOMPARE(*fork.prompt_tokens, (std::vector<TokenId>{7}));
+        QCOMPARE(*fork.output_tokens, (std::vector<TokenId>{8, 9}));
+        QCOMPARE(*fork.max_new_tokens, 2u);
+        QCOMPARE(scenario->actions[5].as, std::string("c-2"));  // a fork without a name
         QCOMPARE(int(*scenario->breakpoints[0].on), int(EventKind::allocate));
         QCOMPARE(*scenario->breakpoints[0].used_blocks, 6u);
         QCOMPARE(scenario->record.attention->size(), std::size_t(2));
@@ -132,24 +174,41 @@ private Q_SLOTS:
         row("dtype of a later version", cache(R"("dtype": "int8")"), "dtype: 'int8' is not built");
         row("dtype per layer", cache(R"("dtype": ["f16", "f32"])"), "dtype: a list");
         row("no dtype", cache(R"("dtype_k": "f17")"), "dtype_k: is the string 'f17'");
-        row("prefix caching", cache(R"("prefix_caching": true)"), "prefix_caching: true is not built");
-        row("contiguous", cache(R"("kind": "contiguous")"), "kind: \"contiguous\" is not built");
-        row("prefix index", cache(R"("prefix_index": "hash")"), "prefix_index: \"hash\" is not built");
-        row("hash bits", cache(R"("hash_bits": 256)"), "hash_bits: 256 is not built");
-        row("watermark", cache(R"("watermark": 0.01)"), "watermark: 0.01 is not built");
-        row("window", cache(R"("window": 64)"), "window: 64 is not built");
-        row("sinks", cache(R"("sinks": 4)"), "sinks: 4 is not built");
-        row("append", cache(R"("free_order": "append")"), "free_order: \"append\" is not built");
-        row("static", scheduler(R"("batching": "static")"), "batching: \"static\" is not built");
-        row("priority policy", scheduler(R"("policy": "priority")"), "policy: \"priority\" is not built");
-        row("swap", scheduler(R"("preemption": "swap")"), "preemption: \"swap\" is not built");
+        const auto action = [](const QByteArray& keys) { return with("\"actions\": [{\"at_step\": 1, " + keys + "}]"); };
+        row("contiguous with prefix caching", cache(R"("kind": "contiguous", "prefix_caching": true)"), "cache.prefix_caching: a contiguous region");
+        row("kind", cache(R"("kind": "pagd")"), "kind: is the string 'pagd', which is none of its values. Did you mean 'paged'?");
+        row("contiguous with an index", cache(R"("kind": "contiguous", "prefix_index": "hash")"), "cache.prefix_index: means nothing");
+        row("contiguous with a window", cache(R"("kind": "contiguous", "window": 4)"), "cache.window: means nothing");
+        row("contiguous with a watermark", cache(R"("kind": "contiguous", "watermark": 0.1)"), "cache.watermark: means nothing");
+        row("contiguous with swapping", with(R"("lanes": [{"cache": {"kind": "contiguous"}, "scheduler": {"preemption": "swap", "swap_blocks": 4}}])"), "lanes[0].scheduler.preemption");
+        row("reserve when paged", cache(R"("reserve": "max")"), "cache.reserve: means nothing");
+        row("eviction without a tree", cache(R"("radix_eviction": "lru")"), "cache.radix_eviction: means nothing");
+        row("radix without caching", cache(R"("prefix_index": "radix", "prefix_caching": false)"), "cache.prefix_index: a radix index needs");
+        row("radix with a chunk", cache(R"("prefix_index": "radix", "attention_chunk": 8)"), "cache.prefix_index: a radix index needs all blocks of a prefix, but an attention chunk");
+        row("radix with a window", cache(R"("prefix_index": "radix", "window": 8)"), "cache.prefix_index: a radix index needs all blocks of a prefix, but a window");
+        row("radix with short hashes", cache(R"("prefix_index": "radix", "hash_bits": 8)"), "cache.hash_bits: means nothing");
+        row("no hash bits", cache(R"("hash_bits": 0)"), "hash_bits: 0 is out of range");
+        row("watermark 1", cache(R"("watermark": 1)"), "cache.watermark: 1 or more");
+        row("watermark above 1", cache(R"("watermark": 1.5)"), "watermark: 1.5 is out of range");
+        row("window 0", cache(R"("window": 0)"), "window: 0 is out of range");
+        row("sinks without a window", cache(R"("sinks": 4)"), "cache.sinks: 4 sinks without a window");
+        row("window and chunk", cache(R"("window": 4, "attention_chunk": 4)"), "cache.attention_chunk: a chunk and a window");
+        row("rank without a window", cache(R"("positions": "rank")"), "cache.positions: 'rank'");
+        row("free order", cache(R"("free_order": 7)"), "free_order: is the number 7, which is none of its values. Give vllm or append.");
+        row("bytes per token of a model", cache(R"("bytes_per_token": 8)"), "lanes[0].cache.bytes_per_token");
+        row("memory share", cache(R"("memory_share": 0.5)"), "memory_share: 0.5 is not built");
+        row("batching", scheduler(R"("batching": "dynamic")"), "batching: is the string 'dynamic'");
+        row("swap without host blocks", scheduler(R"("preemption": "swap")"), "scheduler.swap_blocks: is 0");
+        row("victim", scheduler(R"("victim": "oldest")"), "victim: is the string 'oldest'");
+        row("accounting without a cache", with(R"("model": "none", "lanes": [{"kv_cache": false}])"), "lanes[0].kv_cache: is false, but a lane without a model");
+        row("accounting reserves a context", with(R"("model": "none", "lanes": [{"cache": {"kind": "contiguous"}}])"), "lanes[0].cache.max_model_len: is missing");
+        row("beams without a model", R"({"version": 1, "model": "none", "requests": [{"prompt_tokens": [1], "beam_width": 2}]})", "requests[0].beam_width: beam search needs a model");
+        row("contiguous beams", R"({"version": 1, "lanes": [{"cache": {"kind": "contiguous"}}], "requests": [{"prompt": "a", "beam_width": 2}]})", "requests[0].beam_width: beams share");
         row("no budget", scheduler(R"("max_num_batched_tokens": 0)"), "max_num_batched_tokens: 0 is out of range");
         row("convert", with(R"("lanes": [{"convert": {"kv_heads": 1}}])"), "convert: {\"kv_heads\":1} is not built");
         row("materialised", with(R"("lanes": [{"attention": "materialised"}])"), "attention: \"materialised\" is not built");
         row("lane twice", with(R"("lanes": [{"name": "x"}, {"name": "x"}])"), "lanes[1].name: 'x' is used twice");
         row("cache of an uncached lane", with(R"("lanes": [{"kv_cache": false, "cache": {"blocks": 9}}])"), "lanes[0].cache");
-        row("model none", with(R"("model": "none")"), "model: 'none'");
-        row("model none of a lane", with(R"("lanes": [{"model": "none"}])"), "lanes[0].model: 'none'");
         row("device", with(R"("device": "gpu")"), "there is no device 'gpu'");
         row("seed", with(R"("seed": -1)"), "seed: -1 is out of range");
         row("no prompt", request(R"("id": "a")"), "requests[0]: has no prompt");
@@ -161,13 +220,27 @@ private Q_SLOTS:
         row("top_p 0", request(R"("prompt": "a", "top_p": 0)"), "top_p: 0");
         row("top_p 2", request(R"("prompt": "a", "top_p": 2)"), "top_p: 2 is out of range");
         row("cold", request(R"("prompt": "a", "temperature": -1)"), "temperature: -1 is out of range");
-        row("n", request(R"("prompt": "a", "n": 2)"), "n: 2 is not built");
-        row("beam", request(R"("prompt": "a", "beam_width": 4)"), "beam_width: 4 is not built");
-        row("salt", request(R"("prompt": "a", "salt": "s")"), "salt: \"s\" is not built");
+        row("n", request(R"("prompt": "a", "n": 0)"), "n: 0 is out of range");
+        row("n and beams", request(R"("prompt": "a", "n": 2, "beam_width": 4)"), "requests[0].beam_width: beam search and parallel");
+        row("forced beams", request(R"("prompt": "a", "output_tokens": [1], "beam_width": 4)"), "requests[0].beam_width: beam search chooses");
+        row("hot beams", request(R"("prompt": "a", "temperature": 1, "beam_width": 4)"), "requests[0].beam_width: beam search takes");
+        row("salt", request(R"("prompt": "a", "salt": 5)"), "salt: is the number 5, not a text");
+        row("priority", request(R"("prompt": "a", "priority": 1e10)"), "priority: 10000000000");
+        row("child's name", R"({"version": 1, "requests": [{"id": "a", "n": 2, "prompt": "x"}, {"id": "a.1", "prompt": "y"}]})", "requests[0].id: its child 'a.1'");
         row("id twice", R"({"version": 1, "requests": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]})",
             "requests[1].id: 'a' is used twice");
-        row("fork", with(R"("actions": [{"at_step": 1, "do": "fork", "request": "a", "as": "b"}])"), "'fork' is not built");
-        row("no action", with(R"("actions": [{"at_step": 1, "do": "jump", "request": "a"}])"), "there is no action 'jump'");
+        row("fork's name twice", with(R"("actions": [{"at_step": 1, "do": "fork", "request": "a", "as": "b"}, {"at_step": 2, "do": "fork", "request": "a", "as": "b"}])"), "actions[1].as: 'b' is used twice");
+        row("fork called as a request", action(R"("do": "fork", "request": "a", "as": "a")"), "actions[0].as: 'a' is used twice");
+        row("fork at 0", action(R"("do": "fork", "request": "a", "position": 0)"), "actions[0].position: 0 shares nothing");
+        row("fork with two prompts", action(R"("do": "fork", "request": "a", "prompt": "x", "prompt_tokens": [1])"), "actions[0].prompt: stands beside");
+        row("fork of nobody", action(R"("do": "fork")"), "actions[0].request: is missing");
+        row("cancel with a position", action(R"("do": "cancel", "request": "a", "position": 3)"), "actions[0].position: means nothing for cancel");
+        row("evict nothing", action(R"("do": "evict")"), "actions[0].block: is missing");
+        row("evict the null block", action(R"("do": "evict", "block": 0)"), "actions[0].block: 0 is the null block");
+        row("evict beyond the pool", with(R"("lanes": [{"cache": {"blocks": 9}}], "actions": [{"at_step": 1, "do": "evict", "block": 9}])"), "actions[0].block: 9 is no block of lane 'cached'");
+        row("reset with a request", action(R"("do": "reset_prefix_cache", "request": "a")"), "actions[0].request: means nothing for reset_prefix_cache");
+        row("no action", action(R"("do": "jump", "request": "a")"), "do: is the string 'jump', which is none of its values");
+        row("preempt nobody", action(R"("do": "preempt", "request": "b")"), "actions[0].request: there is no request 'b'");
         row("action on nobody", with(R"("actions": [{"at_step": 1, "do": "cancel", "request": "b"}])"), "there is no request 'b'");
         row("breakpoint typo", with(R"("breakpoints": [{"on": "alocate"}])"), "Did you mean 'allocate'?");
         row("breakpoint at nothing", with(R"("breakpoints": [{"lane": "cached"}])"), "breakpoints[0]: names nothing");

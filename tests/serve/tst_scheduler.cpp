@@ -1,70 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Oracles S1, S2, S7 and S10 of CACHE_SEMANTICS section 2, and the admission rule: a request runs only when the pool can
-// hold its prompt + new tokens - 1 beside the same of all that run.
+// Oracles S1, S2, S3 (without asynchronous steps), S5 to S10 and K4 of CACHE_SEMANTICS section 2, preemption with its two
+// victim rules and its two ways, static batching.
 #include <QRegularExpression>
 #include <QTest>
 
-#include "engine/cache/auditor.h"
-#include "engine/serve/scheduler.h"
+#include "tests/serve/scheduler_bench.h"
 
-#include <memory>
 #include <random>
 
 using namespace kvloupe;
-
-namespace {
-
-// Drives a scheduler as a lane does, with token 0 as every sampled token.
-struct Bench {
-    ReservingCache cache;
-    Scheduler scheduler;
-    std::vector<std::unique_ptr<Request>> requests;
-
-    Bench(SchedulerOptions options, std::uint32_t blocks, std::uint32_t block_size)
-        : cache(blocks, block_size), scheduler(options, &cache) {}
-
-    Request& add(std::uint32_t prompt, std::uint32_t new_tokens) {
-        auto request = std::make_unique<Request>();
-        request->name = std::string(1, char('a' + requests.size()));
-        request->sequence = SequenceId{std::uint32_t(requests.size())};
-        request->tokens.assign(prompt, 0);
-        request->prompt_tokens = prompt;
-        request->max_new_tokens = new_tokens;
-        requests.push_back(std::move(request));
-        scheduler.arrive(*requests.back());
-        return *requests.back();
-    }
-    // "a400 b1": who computed how many tokens.
-    QByteArray step(Schedule* seen = nullptr) {
-        auto schedule = scheduler.schedule();
-        if (!schedule) return QByteArray::fromStdString(schedule.error().message());
-        QByteArray line;
-        for (const ScheduledSequence& scheduled : schedule->sequences) {
-            Request& request = *scheduled.request;
-            line += QByteArray::fromStdString(request.name) + QByteArray::number(scheduled.count) + ' ';
-            request.computed = scheduled.first + scheduled.count;
-            if (request.to_compute() > 0) continue;
-            request.tokens.push_back(0);
-            if (request.output_tokens() == request.new_tokens()) {
-                if (!cache.apply(cache.plan_release(request.sequence))) return "release failed";
-                scheduler.remove(request);
-            }
-        }
-        if (const auto sound = audit(cache); !sound) return QByteArray::fromStdString(sound.error().message());
-        if (seen) *seen = std::move(*schedule);
-        return line.trimmed();
-    }
-};
-
-SchedulerOptions options(std::uint32_t budget, std::uint32_t sequences = 256) {
-    SchedulerOptions result;
-    result.max_num_batched_tokens = budget;
-    result.max_num_seqs = sequences;
-    return result;
-}
-
-}  // namespace
+using namespace kvloupe::test;
 
 class TestScheduler : public QObject {
     Q_OBJECT
@@ -73,93 +19,320 @@ private Q_SLOTS:
     void init() { QTest::failOnWarning(QRegularExpression(".*")); }
 
     void longPromptsShareTheBudgetUnderTheirThreshold() {  // S1
-        SchedulerOptions given = options(1024);
+        SchedulerOptions given = budget(1024);
         given.long_prefill_token_threshold = 400;
-        Bench bench(given, 1000, 16);
+        Bench bench(given, pool(1000));
         for (int i = 0; i < 3; ++i) bench.add(800, 10);
-        Schedule schedule;
-        QCOMPARE(bench.step(&schedule), QByteArray("a400 b400 c224"));
-        QCOMPARE(int(schedule.sequences[0].cause), int(Cause::token_budget));
-        QCOMPARE(bench.step(&schedule), QByteArray("a400 b400 c224"));
-        QCOMPARE(int(schedule.sequences[0].cause), int(Cause::whole_prompt));
-        QCOMPARE(bench.step(&schedule), QByteArray("a1 b1 c352"));
-        QCOMPARE(int(schedule.sequences[0].cause), int(Cause::next_token));
-        QCOMPARE(schedule.sequences[2].first, 448u);
+        QCOMPARE(bench.step(), QByteArray("a400 b400 c224"));
+        QCOMPARE(int(bench.schedule.sequences[0].cause), int(Cause::token_budget));
+        QCOMPARE(bench.step(), QByteArray("a400 b400 c224"));
+        QCOMPARE(int(bench.schedule.sequences[0].cause), int(Cause::whole_prompt));
+        QCOMPARE(bench.step(), QByteArray("a1 b1 c352"));
+        QCOMPARE(int(bench.schedule.sequences[0].cause), int(Cause::next_token));
+        QCOMPARE(bench.schedule.sequences[2].first, 448u);
     }
 
     void shortPromptsDoNotOvertakeAHeadThatDoesNotFitTheBudget() {  // S2
         for (const bool chunked : {true, false}) {
-            SchedulerOptions given = options(1024, 3);
+            SchedulerOptions given = budget(1024, 3);
             given.chunked_prefill = chunked;
-            Bench bench(given, 1000, 16);
+            Bench bench(given, pool(1000));
             for (const std::uint32_t prompt : {800u, 800u, 10u, 10u}) bench.add(prompt, 4);
             QCOMPARE(bench.step(), chunked ? QByteArray("a800 b224") : QByteArray("a800"));
+            if (!chunked) QCOMPARE(bench.causes(EventKind::refuse), QByteArray("b:budget_used"));
         }
     }
 
+    void theLastThatRunsIsPreemptedForTheFirst() {  // S3, without the step in flight
+        Bench bench(budget(100), pool(11));
+        bench.add(80, 10);
+        bench.add(80, 10);
+        QCOMPARE(bench.step(), QByteArray("a80 b20"));
+        QCOMPARE(bench.step(), QByteArray("a1"));
+        QCOMPARE(bench.causes(EventKind::preempt), QByteArray("b:last_running"));
+        QCOMPARE(int(bench.request("b").status), int(RequestStatus::preempted));
+        QCOMPARE(bench.request("b").computed, 0u);
+        QCOMPARE(bench.waiting(), QByteArray("b"));
+        bench.run();
+        QCOMPARE(bench.request("b").output_tokens(), 10u);
+    }
+
+    void waitingFollowsPriorityThenArrival_data() {  // S5
+        QTest::addColumn<QList<int>>("priorities");
+        QTest::addColumn<QByteArray>("order");
+        QTest::newRow("three") << QList<int>{2, 0, 1} << QByteArray("bca");
+        QTest::newRow("four") << QList<int>{3, 1, 2, 0} << QByteArray("dbca");
+        QTest::newRow("equal") << QList<int>{1, 1, 1} << QByteArray("abc");
+        QTest::newRow("below zero") << QList<int>{0, -5, 5} << QByteArray("bac");
+    }
+    void waitingFollowsPriorityThenArrival() {
+        QFETCH(QList<int>, priorities);
+        QFETCH(QByteArray, order);
+        SchedulerOptions given = budget(1000);
+        given.policy = SchedulingPolicy::priority;
+        Bench bench(given, pool(100));
+        for (const int priority : priorities) bench.add(4, 2, priority);
+        QCOMPARE(bench.waiting(), order);
+        bench.step();
+        QByteArray ran;
+        for (const Request* request : bench.scheduler->running()) ran += request->name.c_str();
+        QCOMPARE(ran, order);
+    }
+
+    void theLeastImportantAndYoungestIsPreemptedAndUndone() {
+        SchedulerOptions given = budget(100);
+        given.policy = SchedulingPolicy::priority;
+        Bench bench(given, pool(7));  // 6 blocks
+        bench.add(31, 20, 5);
+        QCOMPARE(bench.step(), QByteArray("a31"));
+        bench.add(47, 20, 1);
+        QCOMPARE(bench.step(), QByteArray("a1 b47"));   // 2 + 3 blocks
+        QCOMPARE(bench.step(), QByteArray("a1 b1"));    // a takes the sixth
+        // a, scheduled before b in this step and with a block of it, gives way: budget and blocks are undone.
+        QCOMPARE(bench.step(), QByteArray("b1"));
+        QCOMPARE(bench.causes(EventKind::preempt), QByteArray("a:priority"));
+        QCOMPARE(bench.waiting(), QByteArray("a"));
+        bench.run();
+        QCOMPARE(bench.request("a").output_tokens(), 20u);
+    }
+
+    void aStepThatPreemptedAdmitsNobody() {  // S6
+        SchedulerOptions given = budget(100);
+        given.reserve_full_prompt = false;
+        Bench bench(given, pool(5));  // 4 blocks
+        bench.add(31, 20);
+        bench.add(31, 20);
+        QCOMPARE(bench.step(), QByteArray("a31 b31"));
+        bench.add(1, 2);                                // would fit, once b is gone
+        QCOMPARE(bench.step(), QByteArray("a1 b1"));
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("c:pool_too_full"));
+        QCOMPARE(bench.step(), QByteArray("a1"));
+        QCOMPARE(bench.causes(EventKind::preempt), QByteArray("b:last_running"));
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("c:preempted_this_step"));
+        QCOMPARE(bench.waiting(), QByteArray("bc"));    // the victim stands at the head
+        bench.run();
+        for (const char* name : {"a", "b", "c"}) QCOMPARE(bench.request(name).output_tokens(), bench.request(name).new_tokens());
+    }
+
     void shortPromptsDoNotOvertakeAHeadThatDoesNotFitThePool() {  // S7
-        Bench bench(options(1000), 11, 16);
-        bench.add(100, 20);  // 119 slots, 8 of 10 blocks
-        Request& large = bench.add(60, 10);
+        Bench bench(budget(1000), pool(11));
+        bench.add(100, 20);  // 7 of 10 blocks
+        bench.add(60, 10);   // 4
         bench.add(5, 2);     // would fit
-        Schedule schedule;
-        QCOMPARE(bench.step(&schedule), QByteArray("a100"));
-        QVERIFY(schedule.refusal);
-        QCOMPARE(schedule.refusal->request, &large);
-        QCOMPARE(int(schedule.refusal->cause), int(Cause::pool_too_full));
-        QCOMPARE(schedule.refusal->blocks_needed, 5u);
-        QCOMPARE(schedule.refusal->blocks_available, 2u);
-        for (int i = 1; i < 20; ++i) QCOMPARE(bench.step(), QByteArray("a1"));
+        QCOMPARE(bench.step(), QByteArray("a100"));
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("b:pool_too_full"));
+        QCOMPARE(bench.step(), QByteArray("a1"));
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray(""));  // said once
+        for (int i = 2; i < 20; ++i) QCOMPARE(bench.step(), QByteArray("a1"));
         QCOMPARE(bench.step(), QByteArray("b60 c5"));  // the first has ended
     }
 
+    void hitsAreCountedOnceAndApartAfterAPreemption() {  // S8
+        SchedulerOptions given = budget(1000);
+        CacheManagerOptions cache = pool(7);
+        cache.prefix_caching = true;
+        Bench bench(given, cache);
+        std::vector<TokenId> tokens(48);
+        for (int i = 0; i < 48; ++i) tokens[std::size_t(i)] = 100 + i;
+        bench.add(tokens, 2);
+        bench.run();
+        bench.add(64, 20);                       // takes 4 of the 6 free blocks, so that the next must wait
+        QCOMPARE(bench.step(), QByteArray("b64"));
+        tokens.resize(47);                       // two full blocks of it can be hit
+        tokens.push_back(7);
+        bench.add(tokens, 4);
+        for (int i = 0; i < 3; ++i) {
+            bench.step();
+            QCOMPARE(bench.schedule.queried_tokens, std::uint64_t(0));  // retried in every step, counted in none
+        }
+        bench.run_until("c");
+        QCOMPARE(bench.schedule.queried_tokens, std::uint64_t(48));
+        QVERIFY(bench.schedule.hit_tokens <= 32);
+        bench.preempt("c");
+        bench.step();
+        bench.run_until("c");
+        QCOMPARE(bench.schedule.queried_tokens, std::uint64_t(0));
+        QVERIFY(bench.schedule.preempted_queried_tokens >= 48);
+        QVERIFY(bench.schedule.preempted_hit_tokens >= 32);             // its own blocks
+        bench.run();
+        Bench uncached(given, pool(7));
+        uncached.add(48, 2);
+        uncached.step();
+        QCOMPARE(uncached.schedule.queried_tokens, std::uint64_t(0));   // caching off: 0/0
+    }
+
+    void resettingNeedsAllToBePreemptedAndKeepsTheirOrder() {  // S9
+        CacheManagerOptions cache = pool(40);
+        cache.prefix_caching = true;
+        Bench bench(budget(1000), cache);
+        for (int i = 0; i < 10; ++i) bench.add(20, 5);
+        bench.step();
+        QCOMPARE(bench.scheduler->running().size(), std::size_t(10));
+        QVERIFY(!bench.cache->plan_reset());
+        for (const char name : QByteArray("jihgfedcba")) bench.preempt(QByteArray(1, name).constData());
+        QVERIFY(bench.cache->plan_reset());
+        QCOMPARE(bench.waiting(), QByteArray("abcdefghij"));
+        bench.run();
+    }
+
     void aRequestLongerThanPoolOrContextIsRejected() {  // S10
-        Bench bench(options(1000), 11, 16);
-        Request request;
-        request.name = "a";
-        request.prompt_tokens = 100;
-        request.tokens.assign(100, 0);
-        request.max_new_tokens = 61;  // 160 slots: exactly the pool
-        QVERIFY(!bench.scheduler.rejection(request, 1000));
+        Bench bench(budget(1000), pool(11), 1000);
+        Request& request = bench.add(100, 61);  // 160 slots: exactly the pool
+        QVERIFY(!bench.scheduler->rejection(request));
         request.max_new_tokens = 62;
-        auto rejection = bench.scheduler.rejection(request, 1000);
+        auto rejection = bench.scheduler->rejection(request);
         QVERIFY(rejection);
         QCOMPARE(int(rejection->cause), int(Cause::exceeds_pool));
         QCOMPARE(rejection->needed, 161u);
         QCOMPARE(rejection->there_are, 160u);
         QVERIFY(rejection->sentence.find("161") != std::string::npos);
-        rejection = bench.scheduler.rejection(request, 160);
+        Scheduler small(budget(1000), bench.cache.get(), 160);
+        rejection = small.rejection(request);
         QCOMPARE(int(rejection->cause), int(Cause::exceeds_context));
         request.max_new_tokens = 4'000'000'000u;
-        QVERIFY(bench.scheduler.rejection(request, 1000));
+        QVERIFY(bench.scheduler->rejection(request));
+        request.max_new_tokens = 2;
+        request.width = 257;
+        QCOMPARE(int(bench.scheduler->rejection(request)->cause), int(Cause::capacity));
     }
 
     void aPromptThatNoStepCanTakeIsRejectedWithoutChunks() {
-        SchedulerOptions given = options(64);
+        SchedulerOptions given = budget(64);
         given.chunked_prefill = false;
-        Bench bench(given, 100, 16);
-        Request request;
-        request.prompt_tokens = 65;
-        request.tokens.assign(65, 0);
-        request.max_new_tokens = 1;
-        const auto rejection = bench.scheduler.rejection(request, 1000);
+        Bench bench(given, pool(100));
+        const auto rejection = bench.scheduler->rejection(bench.add(65, 1));
         QVERIFY(rejection);
         QCOMPARE(int(rejection->cause), int(Cause::capacity));
     }
 
     void noMoreThanMaxNumSeqsRun() {
-        Bench bench(options(1000, 2), 100, 16);
+        Bench bench(budget(1000, 2), pool(100));
         for (int i = 0; i < 4; ++i) bench.add(3, 3);
-        Schedule schedule;
-        QCOMPARE(bench.step(&schedule), QByteArray("a3 b3"));
-        QCOMPARE(int(schedule.refusal->cause), int(Cause::batch_full));
+        QCOMPARE(bench.step(), QByteArray("a3 b3"));
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("c:batch_full"));
         QCOMPARE(bench.step(), QByteArray("a1 b1"));
         QCOMPARE(bench.step(), QByteArray("a1 b1"));
         QCOMPARE(bench.step(), QByteArray("c3 d3"));
     }
 
+    void theGateKeepsAPromptOutThatDoesNotFitAsAWhole() {
+        for (const bool gate : {true, false}) {
+            SchedulerOptions given = budget(20);
+            given.reserve_full_prompt = gate;
+            Bench bench(given, pool(7));  // 6 blocks
+            bench.add(16, 30);
+            bench.add(90, 2);             // 6 blocks; its first piece would fit
+            QCOMPARE(bench.step(), gate ? QByteArray("a16") : QByteArray("a16 b4"));
+            QCOMPARE(bench.causes(EventKind::refuse), gate ? QByteArray("b:prompt_too_long_now") : QByteArray());
+            bench.run();
+            QCOMPARE(bench.preemptions > 0, !gate);
+        }
+    }
+
+    void theWatermarkIsLeftFreeUnlessNothingElseRuns() {
+        CacheManagerOptions cache = pool(11);
+        cache.watermark_blocks = 4;
+        Bench bench(budget(1000), cache);
+        bench.add(64, 30);
+        bench.add(48, 30);
+        QCOMPARE(bench.step(), QByteArray("a64"));  // 6 free: 3 would leave fewer than 4
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("b:below_watermark"));
+        Bench alone(budget(1000), cache);
+        alone.add(112, 2);                          // 7 of 10
+        QCOMPARE(alone.step(), QByteArray("a112"));
+    }
+
+    void sglangTakesTheShortestOutputThenTheLongestInput() {
+        SchedulerOptions given = budget(1000);
+        given.victim = VictimRule::sglang;
+        Bench bench(given, pool(9));  // 8 blocks
+        bench.add(30, 40);            // 2 blocks, oldest
+        bench.step();
+        bench.add(16, 40);
+        bench.add(46, 40);            // as young, longer input
+        QCOMPARE(bench.step(), QByteArray("a1 b16 c46"));  // 2 + 1 + 3
+        QCOMPARE(bench.step(), QByteArray("a1 b1 c1"));    // 2 + 2 + 3
+        QCOMPARE(bench.step(), QByteArray("a1 b1 c1"));    // 3 + 2 + 3
+        QCOMPARE(bench.step(), QByteArray("a1 b1"));
+        QCOMPARE(bench.causes(EventKind::preempt), QByteArray("c:shortest_output"));
+        bench.run();
+    }
+
+    void swappingKeepsWhatWasComputed() {
+        SchedulerOptions given = budget(1000);
+        given.preemption = PreemptionMode::swap;
+        CacheManagerOptions cache = pool(5);
+        cache.host_blocks = 3;
+        Bench bench(given, cache);
+        bench.add(31, 20);
+        bench.add(31, 20);
+        QCOMPARE(bench.step(), QByteArray("a31 b31"));
+        QCOMPARE(bench.step(), QByteArray("a1 b1"));
+        QCOMPARE(bench.step(), QByteArray("a1"));
+        QCOMPARE(int(bench.request("b").status), int(RequestStatus::swapped));
+        QCOMPARE(bench.request("b").computed, 32u);
+        QCOMPARE(bench.cache->host_blocks_used(), 2u);
+        QCOMPARE(bench.count(EventKind::swap_out), 2);
+        bench.run_until("b");
+        QCOMPARE(bench.step_text, QByteArray("b1"));       // goes on where it was
+        QCOMPARE(bench.count(EventKind::swap_in), 2);
+        QCOMPARE(bench.cache->host_blocks_used(), 0u);
+        bench.run();
+        QCOMPARE(bench.request("b").output_tokens(), 20u);
+    }
+
+    void withoutRoomOnTheHostAVictimIsComputedAgain() {
+        SchedulerOptions given = budget(1000);
+        given.preemption = PreemptionMode::swap;
+        CacheManagerOptions cache = pool(5);
+        cache.host_blocks = 1;
+        Bench bench(given, cache);
+        bench.add(31, 20);
+        bench.add(31, 20);
+        for (int i = 0; i < 3; ++i) bench.step();
+        QCOMPARE(int(bench.request("b").status), int(RequestStatus::preempted));
+        QCOMPARE(bench.cache->host_blocks_used(), 0u);
+        bench.run_until("b");
+        QCOMPARE(bench.step_text, QByteArray("b33"));
+        QVERIFY(bench.schedule.sequences[0].prefill);
+        bench.run();
+    }
+
+    void aStaticBatchLastsUntilItsLongestMemberEnds() {  // K4
+        const auto steps = [](Batching batching, int times) {
+            SchedulerOptions given = budget(1000, 4);
+            given.batching = batching;
+            Bench bench(given, pool(100));
+            for (int i = 0; i < times; ++i)
+                for (const std::uint32_t output : {10u, 20u, 30u, 40u}) bench.add(1, output);
+            bench.run();
+            return QPair<int, std::uint64_t>(bench.steps, bench.computed);
+        };
+        QCOMPARE(steps(Batching::fixed, 1).first, 40);
+        QCOMPARE(double(steps(Batching::fixed, 1).second) / (40 * 4), 0.625);  // of the batch's slots
+        QCOMPARE(steps(Batching::fixed, 2).first, 80);
+        QCOMPARE(steps(Batching::continuous, 2).first, 70);
+        QVERIFY(steps(Batching::continuous, 2).second / 4 == 50);              // no schedule can be shorter
+    }
+
+    void preemptedMembersComeBackIntoTheirBatch() {
+        SchedulerOptions given = budget(1000, 8);
+        given.batching = Batching::fixed;
+        Bench bench(given, pool(5));
+        bench.add(31, 30);
+        bench.add(31, 30);
+        QCOMPARE(bench.step(), QByteArray("a31 b31"));
+        bench.add(3, 2);
+        bench.step();
+        QCOMPARE(bench.causes(EventKind::refuse), QByteArray("c:batch_running"));
+        bench.run();
+        QVERIFY(bench.preemptions > 0);
+        for (const char* name : {"a", "b", "c"}) QCOMPARE(bench.request(name).output_tokens(), bench.request(name).new_tokens());
+        QVERIFY(bench.ended.indexOf("c") == 2);
+    }
+
     void decodingComesBeforeThePromptsThatWait() {
-        Bench bench(options(4), 100, 16);
+        Bench bench(budget(4), pool(100));
         bench.add(3, 5);
         bench.add(6, 2);
         QCOMPARE(bench.step(), QByteArray("a3 b1"));
@@ -168,20 +341,21 @@ private Q_SLOTS:
     }
 
     void aRequestThatEndsWithItsFirstTokenNeedsOnlyItsPrompt() {
-        Bench bench(options(100), 2, 4);  // one usable block
+        CacheManagerOptions cache = pool(2, 4);  // one usable block
+        Bench bench(budget(100), cache);
         QCOMPARE(bench.add(4, 1).slots_needed(), std::uint64_t(4));
         QCOMPARE(bench.step(), QByteArray("a4"));
-        QCOMPARE(bench.cache.pool().free_count(), 1u);
+        QCOMPARE(bench.cache->used_blocks(), 0u);
     }
 
     void withoutACacheTheWholePrefixIsComputedInEveryStep() {
-        Scheduler scheduler(options(4), nullptr);
+        Scheduler scheduler(budget(4), nullptr, 14);
         Request request;
         request.tokens.assign(10, 0);
         request.prompt_tokens = 10;
         request.max_new_tokens = 5;
-        QVERIFY(!scheduler.rejection(request, 14));
-        QVERIFY(scheduler.rejection(request, 13));
+        QVERIFY(!scheduler.rejection(request));
+        QVERIFY(Scheduler(budget(4), nullptr, 13).rejection(request));
         scheduler.arrive(request);
         for (std::uint32_t step = 0; step < 3; ++step) {
             const auto schedule = scheduler.schedule();
@@ -194,31 +368,43 @@ private Q_SLOTS:
         }
     }
 
-    void randomWorkNeverRunsOutOfBlocksAndEndsInOrderOfAdmission() {
+    // Whatever the policies: nobody is lost, everybody ends with all its tokens, the pool is empty at the end, and the
+    // cache's invariants hold after every step.
+    void randomWorkEndsUnderAllPolicies() {
         std::mt19937 random(3);
-        for (int round = 0; round < 20; ++round) {
-            SchedulerOptions given = options(1 + random() % 40, 1 + random() % 6);
+        int preempted = 0;
+        for (int round = 0; round < 200; ++round) {
+            SchedulerOptions given = budget(1 + random() % 40, 1 + random() % 6);
             given.long_prefill_token_threshold = random() % 2 ? random() % 20 : 0;
-            Bench bench(given, 2 + random() % 30, 1 + random() % 8);
-            int runnable = 0, steps = 0;
+            given.chunked_prefill = random() % 4 != 0;
+            given.batching = random() % 4 ? Batching::continuous : Batching::fixed;
+            given.policy = random() % 2 ? SchedulingPolicy::fcfs : SchedulingPolicy::priority;
+            given.victim = random() % 2 ? VictimRule::vllm : VictimRule::sglang;
+            given.preemption = random() % 2 ? PreemptionMode::recompute : PreemptionMode::swap;
+            given.reserve_full_prompt = random() % 2;
+            CacheManagerOptions cache = pool(2 + random() % 30, 1 + random() % 8);
+            cache.host_blocks = given.preemption == PreemptionMode::swap ? 1 + random() % 10 : 0;
+            cache.prefix_caching = random() % 2;
+            cache.watermark_blocks = cache.blocks > 4 ? random() % 3 : 0;
+            cache.free_order = random() % 2 ? FreeOrder::vllm : FreeOrder::append;
+            if (random() % 3 == 0) cache.groups[0].span = {1 + std::uint32_t(random() % 12), std::uint32_t(random() % 3), 0};
+            Bench bench(given, cache);
+            int runnable = 0;
             for (int i = 0; i < 25; ++i) {
-                Request& request = bench.add(1 + random() % 30, 1 + random() % 20);
-                if (bench.scheduler.rejection(request, 10000)) bench.scheduler.remove(request);
+                Request& request = bench.add(1 + random() % 30, 1 + random() % 20, int(random() % 5));
+                if (bench.scheduler->rejection(request)) bench.scheduler->remove(request);
                 else ++runnable;
             }
-            while (!bench.scheduler.running().empty() || !bench.scheduler.waiting().empty()) {
-                QVERIFY(++steps < 25 * 60);
-                const QByteArray line = bench.step();
-                QVERIFY2(!line.isEmpty() && !line.contains("defect") && !line.contains("blocks"), line.constData());
-            }
-            for (const auto& request : bench.requests)
-                if (request->computed > 0) {
-                    QCOMPARE(request->output_tokens(), request->new_tokens());
-                    --runnable;
-                }
-            QCOMPARE(runnable, 0);
-            QCOMPARE(bench.cache.pool().used_count(), 0u);
+            bench.run();
+            QVERIFY2(bench.problem.isEmpty(), (QByteArray::number(round) + ": " + bench.problem).constData());
+            QCOMPARE(bench.ended.size(), runnable);
+            for (const QByteArray& name : bench.ended)
+                QCOMPARE(bench.request(name.constData()).output_tokens(), bench.request(name.constData()).new_tokens());
+            QCOMPARE(bench.cache->used_blocks(), 0u);
+            QCOMPARE(bench.cache->host_blocks_used(), 0u);
+            preempted += bench.preemptions;
         }
+        QVERIFY(preempted > 100);
     }
 };
 

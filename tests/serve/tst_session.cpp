@@ -34,7 +34,7 @@ private Q_SLOTS:
         QCOMPARE(int(recording.phase()), int(Phase::paused));
         VERIFY_RESULT(s->run_to_end());
         QCOMPARE(lane.step_count(), std::size_t(3));
-        QCOMPARE(events(recording, lane0, 1), (QStringList{"decode a"}));
+        QCOMPARE(events(recording, lane0, 1), (QStringList{"store a 1", "decode a"}));  // its first block is full now
         QCOMPARE(events(recording, lane0, 2), (QStringList{"allocate a 2", "decode a", "finish a", "free a 2", "free a 1"}));
         // At the end of the forward pass, before release; the last output token is never written.
         QCOMPARE(lane.step(2).used_blocks, 2u);
@@ -66,20 +66,32 @@ private Q_SLOTS:
         QCOMPARE(recording.lane(lane0).step(3).waiting, 0u);
     }
 
-    void aRequestWaitsUntilThePoolCanHoldAllOfIt() {
-        // 5 usable blocks of 4; each needs 3: the second waits for the end of the first.
-        auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 6}}], "requests": [)" + request("a", 6, 5) + "," + request("b", 6, 5) + "]");
+    void theYoungerGivesWayAndGoesOnWithTheSameTokens() {
+        // 5 usable blocks of 4; each needs 2, then 3: in the third step the second gives its blocks up.
+        const QByteArray requests = R"("requests": [)" + request("a", 6, 5) + R"(, {"id": "b", "prompt_tokens": [7, 8, 9, 10, 11, 12], "max_new_tokens": 5}])";
+        auto undisturbed = session(requests);
+        VERIFY_RESULT(undisturbed->run_to_end());
+        auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 6}}], )" + requests);
         VERIFY_RESULT(s->run_to_end());
         const Recording& recording = *s->recording();
         const LaneRecord& lane = recording.lane(lane0);
-        QVERIFY(events(recording, lane0, 0).contains("refuse b"));
-        QVERIFY(!events(recording, lane0, 1).contains("refuse b"));  // said once
-        QCOMPARE(lane.step(0).waiting, 1u);
-        QCOMPARE(lane.step(4).waiting, 1u);
+        QCOMPARE(lane.step(2).waiting, 0u);
+        QVERIFY(events(recording, lane0, 3).contains("preempt b"));
+        QVERIFY(!events(recording, lane0, 3).contains("resume b"));
+        QCOMPARE(lane.step(3).waiting, 1u);
         QVERIFY(events(recording, lane0, 4).contains("finish a"));
-        QVERIFY(events(recording, lane0, 5).contains("admit b"));
-        QCOMPARE(times(recording, lane0, "b").finish_reason, std::string("length"));
-        QCOMPARE(lane.step_count(), std::size_t(10));
+        QVERIFY(events(recording, lane0, 5).contains("resume b"));
+        QCOMPARE(lane.step(5).preempted_queried_tokens, std::uint64_t(9));
+        QCOMPARE(lane.step(5).queried_tokens, std::uint64_t(0));
+        QCOMPARE(outputs(recording, lane0, "b"), outputs(*undisturbed->recording(), lane0, "b"));
+    }
+
+    void whatWaitsSaysOnceWhy() {
+        auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 6}}], "requests": [)" + request("a", 14, 5) + R"(, {"id": "b", "prompt_tokens": [7, 8, 9, 10, 11, 12], "output_tokens": [1, 1, 1, 1, 1]}])");
+        VERIFY_RESULT(s->run_to_end());
+        QVERIFY(events(*s->recording(), lane0, 0).contains("refuse b"));
+        QVERIFY(!events(*s->recording(), lane0, 1).contains("refuse b"));
+        QCOMPARE(times(*s->recording(), lane0, "b").finish_reason, std::string("length"));
     }
 
     void whatCanNeverRunIsRejectedAndTheOthersRun_data() {

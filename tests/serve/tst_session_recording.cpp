@@ -124,7 +124,7 @@ private Q_SLOTS:
                     if (count == 0) continue;
                     const StepRecord& step = lane->step(count - 1);
                     const LaneState state = lane->state_after(count - 1);
-                    std::uint64_t slots = step.slots.token + step.slots.reserved + step.slots.internal + step.slots.free;
+                    std::uint64_t slots = step.slots.token + step.slots.cached + step.slots.reserved + step.slots.internal + step.slots.external + step.slots.free;
                     if (lane->info().kv_cache && slots != 199 * 4) ++bad;
                     for (std::uint64_t i = step.events.begin; i < step.events.end; ++i)
                         seen += describe_cause(*recording, *lane, lane->events()[i]).size();

@@ -3,7 +3,6 @@
 
 #include "tests/support/demo_recording.h"
 #include "views/attention_index.h"
-#include "views/events_view.h"
 #include "views/inspector_view.h"
 #include "views/next_token_view.h"
 #include "views/pool_view.h"
@@ -11,7 +10,6 @@
 #include "views/tokens_view.h"
 #include "views/view_factory.h"
 
-#include <QAbstractItemModelTester>
 #include <QMouseEvent>
 #include <QRegularExpression>
 #include <QSignalSpy>
@@ -49,7 +47,6 @@ private Q_SLOTS:
     void attentionIndexFindsEveryRow();
     void nextTokenFollowsTheCursor();
     void clickOnTheTimelineMovesTheCursor();
-    void eventsGrowShrinkAndFilter();
     void inspectorTellsWhatIsLocked();
     void unrecordedAttentionOffersToWatch();
 
@@ -74,6 +71,7 @@ void TestStepViews::init() {
 
 void TestStepViews::hoverOnATokenNamesItsBlock() {
     TokensView view(m_cursor.get());
+    view.choose(QStringLiteral("shown"), 1);  // the tokens of the sequence in focus
     view.resize(900, 260);
     view.show();
     const auto& table = m_cursor->state()->sequences()[0].table;
@@ -102,6 +100,7 @@ void TestStepViews::hoverOnASlotNamesItsToken() {
 
 void TestStepViews::clickLocksAndEscapeClears() {
     TokensView view(m_cursor.get());
+    view.choose(QStringLiteral("shown"), 1);  // the tokens of the sequence in focus
     view.resize(900, 260);
     view.show();
     QTest::mouseClick(&view, Qt::LeftButton, {}, view.cellRect(20).center().toPoint());
@@ -112,6 +111,7 @@ void TestStepViews::clickLocksAndEscapeClears() {
 
 void TestStepViews::arrowsWalkThroughTokens() {
     TokensView view(m_cursor.get());
+    view.choose(QStringLiteral("shown"), 1);  // the tokens of the sequence in focus
     view.resize(900, 260);
     view.show();
     QTest::keyClick(&view, Qt::Key_Right);
@@ -224,29 +224,6 @@ void TestStepViews::clickOnTheTimelineMovesTheCursor() {
     QCOMPARE(m_cursor->step(), 99);
     QTest::keyClick(&view, Qt::Key_Home);
     QCOMPARE(m_cursor->step(), 0);
-}
-
-void TestStepViews::eventsGrowShrinkAndFilter() {
-    EventsModel model;
-    QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
-    const auto recording = m_cursor->sharedRecording();
-    const LaneRecord& lane = recording->lane(LaneId(1));
-    model.show(recording, LaneId(1), 10);
-    QCOMPARE(model.rowCount(), static_cast<int>(lane.step(10).events.end));
-    model.show(recording, LaneId(1), 60);
-    QCOMPARE(model.rowCount(), static_cast<int>(lane.step(60).events.end));
-    model.show(recording, LaneId(1), 20);
-    QCOMPARE(model.rowCount(), static_cast<int>(lane.step(20).events.end));
-    QCOMPARE(model.total(), lane.step(20).events.end);
-    model.setFilter(EventFilter::parse(QStringLiteral("kind:allocate seq:a")));
-    int expected = 0;
-    for (std::uint64_t i = 0; i < lane.step(20).events.end; ++i)
-        expected += lane.events()[i].kind == EventKind::allocate && lane.events()[i].sequence == SequenceId(0);
-    QVERIFY(expected > 0);
-    QCOMPARE(model.rowCount(), expected);
-    model.show(recording, LaneId(1), 60);
-    model.show(nullptr, LaneId(0), -1);
-    QCOMPARE(model.rowCount(), 0);
 }
 
 void TestStepViews::inspectorTellsWhatIsLocked() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Renders every view to PNG so that a person can look at it: light, dark, small, and at 125 %.
-// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg]
+// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--sharing] [@STEP]
 #include "tests/support/demo_recording.h"
+#include "tests/views/sharing_fixture.h"
 #include "views/view.h"
 #include "views/view_factory.h"
 
@@ -35,6 +36,8 @@ QSize placeOf(const QString& id) {
     if (id == QLatin1String("next-token")) return {445, 190};
     if (id == QLatin1String("timeline")) return {1340, 110};
     if (id == QLatin1String("events")) return {1340, 170};
+    if (id == QLatin1String("schedule")) return {1035, 300};
+    if (id == QLatin1String("prefix-tree")) return {560, 450};
     return {700, 380};
 }
 
@@ -57,16 +60,17 @@ int main(int argc, char** argv) {
     QApplication app(argc, argv);
     QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
     QStringList arguments = QApplication::arguments().mid(1);
+    const bool sharing = arguments.removeAll(QStringLiteral("--sharing")) > 0;
     const bool svg = arguments.removeAll(QStringLiteral("--svg")) > 0;
     const int step = arguments.size() > 1 && arguments.last().startsWith(QLatin1Char('@'))
-                         ? arguments.takeLast().mid(1).toInt() : 60;
+                         ? arguments.takeLast().mid(1).toInt() : sharing ? 2 : 60;
     if (arguments.isEmpty()) {
-        QTextStream(stderr) << "kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [@STEP]\n";
+        QTextStream(stderr) << "kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--sharing] [@STEP]\n";
         return 2;
     }
     const QDir folder(arguments.takeFirst());
     folder.mkpath(QStringLiteral("."));
-    const auto recording = demo_recording();
+    const auto recording = sharing ? SharingFixture().record() : demo_recording();
     for (const Look& look : looks) {
         QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
         QFont font = QApplication::font();
@@ -76,7 +80,7 @@ int main(int argc, char** argv) {
         Cursor cursor;
         cursor.setFontScale(look.scale);
         cursor.setRecording(recording);
-        cursor.setLane(LaneId(1));
+        cursor.setLane(LaneId(sharing ? 0 : 1));
         cursor.setStep(step);
         cursor.setHead(2, 5);
         for (const ViewDescription& description : viewDescriptions()) {
@@ -85,9 +89,9 @@ int main(int argc, char** argv) {
             view->resize(placeOf(description.id) * look.scale * look.size);
             view->show();
             Pick pick;
-            pick.lane = LaneId(1);
+            pick.lane = cursor.lane();
             pick.sequence = SequenceId(0);
-            pick.position = 37;
+            pick.position = sharing ? 9 : 37;
             if (cursor.state() && !cursor.state()->sequences()[0].table.empty())
                 pick.block = cursor.state()->sequences()[0].table[2];
             cursor.lock(pick);

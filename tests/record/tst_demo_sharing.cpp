@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The synthetic recordings of sharing lanes must agree with themselves and with the rules: views are tested on them.
+#include <QElapsedTimer>
+#include <QTest>
+
+#include "engine/record/lane_state.h"
+#include "engine/record/results.h"
+#include "tests/support/demo_sharing.h"
+
+#include <map>
+#include <set>
+
+using namespace kvloupe;
+
+namespace {
+
+const std::shared_ptr<const Recording>& whole() {
+    static const auto recording = demo_sharing_recording();
+    return recording;
+}
+
+const LaneRecord& lane_named(const std::string& name) {
+    for (const auto& lane : whole()->lanes())
+        if (lane->info().name == name) return *lane;
+    qFatal("no lane %s", name.c_str());
+}
+
+std::set<std::pair<EventKind, Cause>> what_happened(const LaneRecord& lane) {
+    std::set<std::pair<EventKind, Cause>> seen;
+    for (std::size_t e = 0; e < lane.events().size(); ++e) seen.emplace(lane.events()[e].kind, lane.events()[e].cause);
+    return seen;
+}
+
+// Empty if the invariants of CACHE_SEMANTICS 1.1 hold; else the first that does not.
+QString broken(const LaneState& state, std::uint32_t blocks) {
+    std::map<std::uint32_t, std::uint32_t> entries;
+    for (std::uint32_t id = 0; id < state.sequences().size(); ++id) {
+        for (std::uint32_t group = 0; group < state.groups(); ++group) {
+            std::set<std::uint32_t> own;
+            for (const BlockId block : state.table(SequenceId(id), static_cast<std::uint8_t>(group))) {
+                if (block == null_block_id) continue;
+                ++entries[block.value];
+                if (!own.insert(block.value).second) return QString("block %1 twice in a table").arg(block.value);
+            }
+        }
+    }
+    std::set<std::uint32_t> free;
+    for (const BlockId block : state.free_order()) free.insert(block.value);
+    std::uint32_t used = 0;
+    for (std::uint32_t block = 1; block < blocks; ++block) {
+        const BlockState& one = state.blocks()[block];
+        if (one.owners != entries[block])
+            return QString("block %1: %2 owners, %3 entries").arg(block).arg(one.owners).arg(entries[block]);
+        if ((one.owners == 0 && !one.held) != (free.count(block) > 0)) return QString("block %1: queue").arg(block);
+        if (one.hashed && one.owners == 0 && one.filled != state.block_size()) return QString("block %1: hole").arg(block);
+        if (state.owners_of(BlockId(block)).size() != one.owners) return QString("block %1: owners").arg(block);
+        used += one.owners > 0;
+    }
+    return used == state.used_blocks() ? QString() : QString("used blocks");
+}
+
+}  // namespace
+
+class TestDemoSharing : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void sameOptionsGiveTheSameRecording();
+    void invariantsHoldAfterEveryStep_data();
+    void invariantsHoldAfterEveryStep();
+    void countersAgreeWithTheState_data() { invariantsHoldAfterEveryStep_data(); }
+    void countersAgreeWithTheState();
+    void lanesShowWhatTheyAreFor();
+    void everySequenceEndsOrLives();
+    void millionBlocksAreMadeInSeconds();
+};
+
+void TestDemoSharing::sameOptionsGiveTheSameRecording() {
+    const auto second = demo_sharing_recording();
+    QCOMPARE(events_csv(*whole()), events_csv(*second));
+    QCOMPARE(steps_csv(*whole()), steps_csv(*second));
+}
+
+void TestDemoSharing::invariantsHoldAfterEveryStep_data() {
+    QTest::addColumn<QString>("name");
+    for (const char* name : {"paged", "swap", "windows", "radix", "max", "oracle"}) QTest::newRow(name) << QString(name);
+}
+
+void TestDemoSharing::invariantsHoldAfterEveryStep() {
+    QFETCH(QString, name);
+    const LaneRecord& lane = lane_named(name.toStdString());
+    QCOMPARE(lane.step_count(), std::size_t{240});
+    for (std::size_t step = 0; step < lane.step_count(); ++step) {
+        const QString wrong = broken(lane.state_after(step), lane.info().blocks);
+        QVERIFY2(wrong.isEmpty(), qPrintable(QString("step %1: %2").arg(step).arg(wrong)));
+    }
+}
+
+// At the moment the counters speak of: before what ended gives its blocks back.
+void TestDemoSharing::countersAgreeWithTheState() {
+    QFETCH(QString, name);
+    const LaneRecord& lane = lane_named(name.toStdString());
+    const std::uint64_t size = lane.info().block_size;
+    LaneState state(lane.info().blocks, lane.info().block_size);
+    for (std::size_t s = 0; s < lane.step_count(); ++s) {
+        const StepRecord& step = lane.step(s);
+        std::uint64_t e = step.events.begin;
+        const auto ends = [&](const Event& event) {
+            return event.kind == EventKind::finish && event.cause == Cause::forced_tokens_used_up;
+        };
+        for (; e < step.events.end && !ends(lane.events()[e]); ++e) state.apply(lane.events()[e]);
+        const QByteArray where = "step " + QByteArray::number(qulonglong(s));
+        QVERIFY2(state.used_blocks() == step.used_blocks && state.cached_blocks() == step.cached_blocks, where.constData());
+        QVERIFY2(step.used_blocks + step.cached_blocks + step.free_blocks == lane.info().blocks - 1, where.constData());
+        QCOMPARE(step.slots.token, state.token_slots());
+        std::uint64_t filled = 0;
+        for (const BlockState& block : state.blocks()) filled += block.owners > 0 ? block.filled : 0;
+        QCOMPARE(state.token_slots(), filled);
+        const SlotCounts& slots = step.slots;
+        QCOMPARE(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
+                 (lane.info().blocks - 1) * size);
+        QVERIFY2(slots.internal < lane.info().blocks * size, where.constData());  // nothing below zero
+        QCOMPARE(step.host_blocks, state.host_blocks());
+        for (; e < step.events.end; ++e) state.apply(lane.events()[e]);
+    }
+}
+
+void TestDemoSharing::lanesShowWhatTheyAreFor() {
+    using K = EventKind;
+    using C = Cause;
+    const std::map<std::string, std::vector<std::pair<K, C>>> expected = {
+        {"paged",
+         {{K::prefix_hit, C::prefix_shared}, {K::store, C::block_full}, {K::evict, C::block_needed},
+          {K::fork, C::requested}, {K::fork, C::parallel_sampling}, {K::copy_on_write, C::shared_block_written},
+          {K::preempt, C::last_running}, {K::resume, C::recomputed}, {K::refuse, C::prompt_too_long_now},
+          {K::reject, C::exceeds_pool}, {K::prefill, C::token_budget}, {K::finish, C::sequence_cancelled}}},
+        {"swap",
+         {{K::preempt, C::last_running}, {K::swap_out, C::swapped_out}, {K::free, C::swapped_out},
+          {K::swap_in, C::swapped_in}, {K::resume, C::swapped_in}, {K::refuse, C::pool_too_full}}},
+        {"windows",
+         {{K::null_block, C::out_of_window}, {K::free, C::out_of_window}, {K::prefix_hit, C::prefix_shared},
+          {K::copy_on_write, C::shared_block_written}}},
+        {"radix",
+         {{K::evict, C::leaf_evicted}, {K::prefix_hit, C::prefix_shared}, {K::store, C::block_full}}},
+        {"max", {{K::allocate, C::reservation}, {K::refuse, C::pool_too_full}, {K::refuse, C::action_refused}}},
+        {"oracle", {{K::allocate, C::reservation}, {K::refuse, C::pool_too_full}}},
+    };
+    for (const auto& [name, list] : expected) {
+        const auto seen = what_happened(lane_named(name));
+        for (const auto& one : list)
+            QVERIFY2(seen.count(one) > 0, (name + ": " + std::string(name_of(one.first)) + " with cause " +
+                                           std::to_string(int(one.second))).c_str());
+    }
+    std::uint64_t hits = 0, waiting = 0;
+    double external = 0, wasted_max = 0, wasted_oracle = 0;
+    for (std::size_t s = 0; s < 240; ++s) {
+        hits += lane_named("paged").step(s).hit_tokens;
+        waiting += lane_named("paged").step(s).waiting > 0;
+        const SlotCounts& max = lane_named("max").step(s).slots;
+        const SlotCounts& oracle = lane_named("oracle").step(s).slots;
+        external += double(oracle.external);
+        wasted_max += double(max.reserved + max.internal + max.external);
+        wasted_oracle += double(oracle.reserved + oracle.internal + oracle.external);
+    }
+    QVERIFY(hits > 200);
+    QVERIFY(waiting > 20);
+    QVERIFY(external > 0);
+    QVERIFY(wasted_max > wasted_oracle);
+    bool held = false, chained = false;
+    const LaneState radix = lane_named("radix").state_after(239);
+    for (const BlockState& block : radix.blocks()) held = held || block.held;
+    QVERIFY(held);
+    const LaneState paged = lane_named("paged").state_after(30);
+    QVERIFY(paged.saved_blocks() > 0);
+    for (const BlockState& block : paged.blocks()) chained = chained || block.parent_hash != 0;
+    QVERIFY(chained);
+}
+
+void TestDemoSharing::everySequenceEndsOrLives() {
+    for (const auto& lane : whole()->lanes()) {
+        const LaneState last = lane->state_after(239);
+        QVERIFY(lane->sequences().size() >= last.sequences().size());
+        std::uint32_t finished = 0, running = 0, waiting = 0;
+        for (const SequenceState& one : last.sequences()) {
+            finished += one.status == SequenceStatus::finished;
+            running += one.status == SequenceStatus::running;
+            waiting += one.status == SequenceStatus::arrived || one.status == SequenceStatus::preempted ||
+                       one.status == SequenceStatus::swapped;
+        }
+        QVERIFY2(finished > (lane->info().policy.kind == "contiguous" ? 3u : 8u), lane->info().name.c_str());
+        QVERIFY(running > 0);
+        QCOMPARE(waiting, lane->step(239).waiting);
+    }
+}
+
+void TestDemoSharing::millionBlocksAreMadeInSeconds() {
+    QElapsedTimer timer;
+    timer.start();
+    const auto recording = demo_sharing_recording(DemoSharingOptions::large(500));
+    const LaneRecord& lane = *recording->lanes().front();
+    QCOMPARE(lane.info().blocks, 1000000u);
+    QCOMPARE(lane.step_count(), std::size_t{500});
+    QVERIFY(lane.sequences().size() > 500);
+    qInfo("%d steps, %llu events in %lld ms, %llu MiB", 500, static_cast<unsigned long long>(lane.events().size()),
+          static_cast<long long>(timer.elapsed()), static_cast<unsigned long long>(recording->memory_bytes() >> 20));
+    timer.restart();
+    const LaneState state = lane.state_after(499);
+    QVERIFY(state.used_blocks() > 1000);
+    qInfo("state after the last step in %lld us", static_cast<long long>(timer.nsecsElapsed() / 1000));
+    timer.restart();
+    const LaneState copy = state;
+    qInfo("copy in %lld us", static_cast<long long>(timer.nsecsElapsed() / 1000));
+    QVERIFY(copy.blocks().size() == 1000000);
+}
+
+QTEST_GUILESS_MAIN(TestDemoSharing)
+#include "tst_demo_sharing.moc"

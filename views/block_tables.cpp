@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/block_tables.h"
+
+#include "engine/record/describe.h"
+#include "views/canvas.h"
+#include "views/format.h"
+
+#include <QCoreApplication>
+#include <QPainterPath>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr double widest_cell = 122, narrowest_cell = 58;
+
+}  // namespace
+
+void BlockTables::clear() {
+    m_rows.clear();
+    m_copies.clear();
+    m_copySentences.clear();
+    m_tracks.clear();
+    m_facts.clear();
+}
+
+void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, SequenceId sequence, int depth, std::size_t step) {
+    if (sequence.value < state.sequences().size()) {
+        const SequenceState& now = state.sequences()[sequence.value];
+        const std::size_t groups = now.group_tables.size() + 1;
+        for (std::size_t group = 0; group < groups; ++group) {
+            const auto& table = tableOf(now, static_cast<std::uint8_t>(group));
+            if (table.empty()) continue;
+            Row row;
+            row.sequence = sequence;
+            row.group = static_cast<std::uint8_t>(group);
+            row.depth = depth;
+            row.table = table.to_vector();
+            row.written = now.computed_tokens;
+            row.reused = std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(lane, sequence));
+            row.work = workOf(lane, sequence, step);
+            for (const BlockId block : table)
+                row.shared += block != null_block_id && block.value < state.blocks().size() && state.blocks()[block.value].owners > 1;
+            m_longest = std::max(m_longest, static_cast<std::uint32_t>(table.size()));
+            m_rows.push_back(std::move(row));
+        }
+    }
+    // Forks stand below their parent.
+    for (std::uint32_t s = sequence.value + 1; s < state.sequences().size() && s < lane.sequences().size(); ++s)
+        if (lane.sequences()[s].parent == sequence) addRows(lane, state, SequenceId(s), depth + 1, step);
+}
+
+void BlockTables::update(const Cursor& cursor) {
+    m_rows.clear();
+    m_copies.clear();
+    m_copySentences.clear();
+    m_tracks.clear();
+    m_longest = 0;
+    const LaneRecord& lane = *cursor.laneRecord();
+    const LaneState& state = *cursor.state();
+    m_blockSize = state.block_size();
+    if (m_blockSize == 0) return;
+    const auto step = static_cast<std::size_t>(cursor.stepOf(cursor.lane()));
+    m_facts.update(*cursor.recording(), cursor.lane());
+    if (!state.holders().empty())
+        for (std::uint32_t s = 0; s < state.sequences().size() && s < lane.sequences().size(); ++s)
+            if (!lane.sequences()[s].parent.valid()) addRows(lane, state, SequenceId(s), 0, step);
+    const LogRange range = lane.step(step).events;
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const Event& event = lane.events()[i];
+        if (event.kind != EventKind::copy_on_write || !event.block.valid()) continue;
+        m_copies.push_back({event.block, BlockId(event.other), event.sequence});
+        if (m_copySentences.size() < 8) m_copySentences << QString::fromStdString(describe_cause(*cursor.recording(), lane, event));
+    }
+}
+
+void BlockTables::layOut(double width, double unit) {
+    m_unit = unit;
+    m_label = std::min(134 * unit, width * 0.28);
+    m_head = 20 * unit;
+    m_gap = 4 * unit;
+    m_rowGap = (m_copies.empty() ? 5 : 16) * unit;  // room for the arrow of a copy
+    const double room = std::max(narrowest_cell * unit, width - m_label - 8 * unit);
+    const auto most = std::max(1u, static_cast<std::uint32_t>(room / (narrowest_cell * unit)));
+    m_columns = std::clamp(m_longest, 1u, most);
+    m_cellWidth = std::min(room / m_columns, widest_cell * unit);
+    m_rowHeight = 42 * unit;
+    const std::uint32_t bands = (m_longest + m_columns - 1) / m_columns;
+    m_height = 0;
+    for (std::uint32_t band = 0; band < bands; ++band) {
+        std::size_t rows = 0;
+        for (const Row& row : m_rows) rows += row.table.size() > std::size_t{band} * m_columns;
+        m_height += m_head + static_cast<double>(rows) * (m_rowHeight + m_rowGap) + 4 * unit;
+    }
+}
+
+// Rows that end before a band have no place in it, so a band's rows are counted anew.
+QRectF BlockTables::cell(std::size_t row, std::uint32_t logical) const {
+    if (row >= m_rows.size() || logical >= m_rows[row].table.size()) return {};
+    const std::uint32_t band = logical / m_columns;
+    double top = 0;
+    for (std::uint32_t b = 0; b <= band; ++b) {
+        std::size_t before = 0;
+        for (std::size_t r = 0; r < (b == band ? row : m_rows.size()); ++r)
+            before += m_rows[r].table.size() > std::size_t{b} * m_columns;
+        top += m_head + static_cast<double>(before) * (m_rowHeight + m_rowGap) + (b == band ? 0 : 4 * m_unit);
+    }
+    return QRectF(m_label + (logical % m_columns) * m_cellWidth, top, m_cellWidth - m_gap, m_rowHeight);
+}
+
+std::optional<BlockTables::Place> BlockTables::placeAt(const QPointF& point) const {
+    if (point.x() < m_label || m_cellWidth <= 0) return {};
+    const auto column = static_cast<std::uint32_t>((point.x() - m_label) / m_cellWidth);
+    if (column >= m_columns) return {};
+    for (std::size_t row = 0; row < m_rows.size(); ++row) {
+        for (std::uint32_t logical = column; logical < m_rows[row].table.size(); logical += m_columns) {
+            const QRectF box = cell(row, logical);
+            if (!box.contains(point)) continue;
+            Place place{row, logical, {}};
+            if (point.y() > box.bottom() - 11 * m_unit && m_rows[row].table[logical] != null_block_id) {
+                const double share = (point.x() - box.left() - 4 * m_unit) / (box.width() - 8 * m_unit);
+                if (share >= 0 && share < 1) place.slot = static_cast<std::uint32_t>(share * m_blockSize);
+            }
+            return place;
+        }
+    }
+    return {};
+}
+
+std::optional<std::size_t> BlockTables::rowAt(const QPointF& point) const {
+    if (point.x() > m_label) return {};
+    for (std::size_t row = 0; row < m_rows.size(); ++row)
+        for (std::uint32_t logical = 0; logical < m_rows[row].table.size(); logical += m_columns) {
+            const QRectF box = cell(row, logical);
+            if (point.y() >= box.top() && point.y() < box.bottom()) return row;
+        }
+    return {};
+}
+
+QString BlockTables::textOf(const Cursor& cursor, const Place& place) const {
+    const Row& row = m_rows[place.row];
+    const LaneRecord& lane = *cursor.laneRecord();
+    TokenTrack& track = m_tracks[row.sequence.value];
+    if (track.tokens().empty())
+        track.update(*cursor.recording(), cursor.lane(), row.sequence, static_cast<std::size_t>(cursor.stepOf(cursor.lane())));
+    std::vector<TokenId> ids;
+    const std::size_t begin = std::size_t{place.logical} * m_blockSize;
+    for (std::size_t p = begin; p < std::min(begin + m_blockSize, track.tokens().size()); ++p) ids.push_back(track.tokens()[p].token);
+    QString text = QString::fromStdString(text_of(lane.vocabulary(), ids));
+    return text.replace(QLatin1Char('\n'), QChar(0x21B5)).trimmed();
+}
+
+QString BlockTables::describe(const Cursor& cursor, const Place& place) const {
+    const auto tr = [](const char* text) { return QCoreApplication::translate("kvloupe::BlockTables", text); };
+    const Row& row = m_rows[place.row];
+    const BlockId block = row.table[place.logical];
+    const QString who = sequenceName(*cursor.recording(), *cursor.laneRecord(), row.sequence);
+    if (block == null_block_id)
+        return tr("%1, logical block %2: the null block, its tokens left the window").arg(who).arg(place.logical);
+    const std::uint32_t first = place.logical * m_blockSize;
+    const BlockState& stored = cursor.state()->blocks()[block.value];
+    QStringList lines{tr("%1, logical block %2: block %3, positions %4–%5")
+                          .arg(who, QString::number(place.logical), QString::number(block.value), QString::number(first),
+                               QString::number(first + std::max(std::min(stored.filled, m_blockSize), 1u) - 1))};
+    if (stored.owners > 1) {
+        QStringList names;
+        for (const BlockOwner& owner : ownersOf(*cursor.state(), block))
+            names << sequenceName(*cursor.recording(), *cursor.laneRecord(), owner.sequence);
+        lines << tr("shared by %1").arg(names.join(QStringLiteral(", ")));
+    }
+    if (row.reused > first)
+        lines << tr("%1 %2 of its tokens reused, not computed by %3")
+                     .arg(originMark(Origin::measured))
+                     .arg(std::min(row.reused - first, m_blockSize))
+                     .arg(who);
+    lines << QStringLiteral("“%1”").arg(textOf(cursor, place));
+    return lines.join(QLatin1Char('\n'));
+}
+
+std::optional<QRectF> BlockTables::cellOfBlock(BlockId block, SequenceId preferred) const {
+    std::optional<QRectF> found;
+    for (std::size_t row = 0; row < m_rows.size(); ++row)
+        for (std::uint32_t logical = 0; logical < m_rows[row].table.size(); ++logical)
+            if (m_rows[row].table[logical] == block && (!found || m_rows[row].sequence == preferred)) found = cell(row, logical);
+    return found;
+}
+
+void BlockTables::paintLabel(const Canvas& canvas, const QRectF& box, const Row& row, const Cursor& cursor) const {
+    const Palette& colours = canvas.colours();
+    if (row.sequence == cursor.sequence()) canvas.painter().fillRect(box, colours.selectedRow);
+    const double side = canvas.u(9), indent = canvas.u(std::min(row.depth, 3) * 10);
+    QRectF inner = box.adjusted(canvas.u(8) + indent, canvas.u(3), -canvas.u(6), -canvas.u(3));
+    if (row.depth > 0) canvas.glyph(EventKind::fork, QPointF(inner.left() - canvas.u(6), inner.top() + inner.height() / 4), 7, colours.ink3);
+    const QRectF first(inner.left(), inner.top(), inner.width(), inner.height() / 2);
+    canvas.swatch(QRectF(first.left(), first.center().y() - side / 2, side, side), row.sequence.value);
+    QString name = sequenceName(*cursor.recording(), *cursor.laneRecord(), row.sequence);
+    if (row.group > 0) name += QStringLiteral(" · %1").arg(row.group);
+    canvas.text(first.adjusted(side + canvas.u(5), 0, 0, 0), name, {12, QFont::DemiBold, colours.ink1, false});
+    const QRectF second(inner.left(), inner.center().y(), inner.width(), inner.height() / 2);
+    const QString blocks = row.shared > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 shared").arg(row.table.size()).arg(row.shared)
+                                          : QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks").arg(row.table.size());
+    canvas.text(second, blocks, {10.5, QFont::Normal, colours.ink2, false});
+}
+
+void BlockTables::paintCell(const Canvas& canvas, const QRectF& box, const Row& row, std::uint32_t logical,
+                            const Cursor& cursor) const {
+    const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
+    const BlockId block = row.table[logical];
+    const QRectF frame = box.adjusted(0.5, 0.5, -0.5, -0.5);
+    if (block == null_block_id) {
+        canvas.outline(frame, colours.freeBorder, 1, Qt::DashLine);
+        canvas.text(box, QCoreApplication::translate("kvloupe::BlockTables", "null"), {11, QFont::Normal, colours.ink3, false},
+                    Qt::AlignCenter);
+        return;
+    }
+    const BlockState& stored = cursor.state()->blocks()[block.value];
+    const bool shared = stored.owners > 1;
+    const unsigned own = row.sequence.value;
+    if (shared) {
+        // The same split in every row: it is the same block.
+        const auto owners = ownersOf(*cursor.state(), block);
+        const double width = box.width() / static_cast<double>(std::max<std::size_t>(owners.size(), 1));
+        for (std::size_t i = 0; i < owners.size(); ++i)
+            canvas.ownerRect(QRectF(box.left() + static_cast<double>(i) * width, box.top(), width, box.height()),
+                             owners[i].sequence.value, canvas.mix(colours.owner(owners[i].sequence.value), colours.panel, 0.3));
+    } else {
+        canvas.ownerRect(box, own, canvas.mix(colours.owner(own), colours.panel, stored.filled == 0 ? 0.1 : 0.3));
+    }
+    canvas.outline(frame, shared ? colours.ink1 : canvas.ownerBorder(own), shared ? 1.6 : 1,
+                   stored.filled == 0 ? Qt::DashLine : Qt::SolidLine);
+    const QRectF inner = box.adjusted(canvas.u(5), canvas.u(1), -canvas.u(4), -canvas.u(11));
+    const QRectF line1(inner.left(), inner.top(), inner.width(), inner.height() / 2);
+    const TextStyle idStyle{12, QFont::Bold, colours.ink1, true}, small{10.5, QFont::Normal, colours.ink1, false};
+    canvas.text(line1, QString::number(block.value), idStyle, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+    const double idWidth = canvas.width(QString::number(block.value), idStyle) + canvas.u(6);
+    const QString right = shared ? QCoreApplication::translate("kvloupe::BlockTables", "%1 owners").arg(stored.owners)
+                          : stored.filled < m_blockSize ? QStringLiteral("%1/%2").arg(stored.filled).arg(m_blockSize) : QString();
+    canvas.text(line1.adjusted(idWidth, 0, 0, 0), right, small, Qt::AlignRight | Qt::AlignVCenter);
+    const std::size_t index = static_cast<std::size_t>(&row - m_rows.data());
+    canvas.text(QRectF(inner.left(), inner.center().y(), inner.width(), inner.height() / 2),
+                textOf(cursor, {index, logical, {}}), small);
+    // Slots: what it reuses is pale, what the step wrote is strong.
+    const QRectF bar(box.left() + canvas.u(4), box.bottom() - canvas.u(9), box.width() - canvas.u(8), canvas.u(6));
+    painter.fillRect(bar, canvas.mix(colours.panel, colours.free, 0.6));
+    const double width = bar.width() / m_blockSize;
+    const double gap = width >= canvas.u(3) ? canvas.u(0.8) : 0;
+    for (std::uint32_t slot = 0; slot < m_blockSize; ++slot) {
+        const std::uint32_t position = logical * m_blockSize + slot;
+        if (position >= row.written) break;
+        const bool now = row.work.count > 0 && position >= row.work.first && position < row.work.first + row.work.count;
+        const QColor colour = now ? canvas.mix(colours.owner(own), colours.ink1, 0.8)
+                              : position < row.reused ? canvas.mix(colours.owner(own), colours.panel, 0.35)
+                                                      : colours.owner(own);
+        painter.fillRect(QRectF(bar.left() + slot * width, bar.top(), std::max(width - gap, 0.5), bar.height()), colour);
+    }
+}
+
+// Rows below one another that hold the same block in the same column are tied together.
+void BlockTables::paintTies(const Canvas& canvas) const {
+    for (std::uint32_t logical = 0; logical < m_longest; ++logical) {
+        std::map<std::uint32_t, QRectF> last;
+        for (std::size_t row = 0; row < m_rows.size(); ++row) {
+            if (logical >= m_rows[row].table.size() || m_rows[row].table[logical] == null_block_id) continue;
+            const QRectF box = cell(row, logical);
+            const std::uint32_t block = m_rows[row].table[logical].value;
+            if (const auto before = last.find(block); before != last.end()) {
+                const double x = box.left() + canvas.u(10);
+                const double top = before->second.bottom(), bottom = box.top();
+                if (bottom - top <= m_rowGap + 1)
+                    canvas.painter().fillRect(QRectF(x, top, canvas.u(6), bottom - top), canvas.colours().ink1);
+                else
+                    canvas.painter().fillRect(QRectF(box.left() - m_gap / 2 - canvas.u(0.75), before->second.center().y(), canvas.u(1.5),
+                                                     box.center().y() - before->second.center().y()),
+                                              canvas.colours().ink1);
+            }
+            last[block] = box;
+        }
+    }
+}
+
+void BlockTables::paintCopies(const Canvas& canvas) const {
+    const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
+    for (const Copy& copy : m_copies) {
+        const auto from = cellOfBlock(copy.source, SequenceId::none()), to = cellOfBlock(copy.destination, copy.writer);
+        if (from) canvas.outline(from->adjusted(-1, -1, 1, 1), colours.panel, 2);
+        if (from) canvas.outline(from->adjusted(-1, -1, 1, 1), colours.focus, 2, Qt::DashLine);
+        if (to) canvas.outline(to->adjusted(-1, -1, 1, 1), colours.focus, 2);
+        if (!from || !to) continue;
+        const bool down = to->top() >= from->bottom();
+        // Beside the middle, so that ids and texts stay readable.
+        const double x = canvas.u(26);
+        const QPointF a(from->right() - x, down ? from->bottom() : from->top()), b(to->right() - x, down ? to->top() : to->bottom());
+        const double head = canvas.u(8), sign = down ? 1 : -1;
+        painter.save();
+        painter.setPen(QPen(colours.focus, canvas.u(2.2)));
+        painter.setBrush(Qt::NoBrush);
+        QPainterPath path(QPointF(a.x(), a.y() - sign * canvas.u(6)));
+        const QPointF tip(b.x(), b.y() + sign * canvas.u(5)), neck(tip.x(), tip.y() - sign * head);
+        path.lineTo(neck);
+        painter.drawPath(path);
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(colours.focus);
+        painter.drawPolygon(QPolygonF({tip, QPointF(tip.x() - head * 0.6, neck.y()), QPointF(tip.x() + head * 0.6, neck.y())}));
+        painter.restore();
+    }
+}
+
+void BlockTables::paint(const Canvas& canvas, const QRectF& area, double offset, const Cursor& cursor) const {
+    const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
+    painter.save();
+    painter.setClipRect(area, Qt::IntersectClip);
+    painter.translate(area.left(), area.top() - offset);
+    const TextStyle caption{11, QFont::Normal, colours.ink2, false};
+    const auto inSight = [&](const QRectF& box) { return box.bottom() >= offset && box.top() <= offset + area.height(); };
+    for (std::size_t row = 0; row < m_rows.size(); ++row) {
+        for (std::uint32_t logical = 0; logical < m_rows[row].table.size(); ++logical) {
+            const QRectF box = cell(row, logical);
+            if (!inSight(box)) continue;
+            if (logical % m_columns == 0)
+                paintLabel(canvas, QRectF(0, box.top(), m_label - canvas.u(4), box.height()), m_rows[row], cursor);
+            paintCell(canvas, box, m_rows[row], logical, cursor);
+        }
+    }
+    // Heads of the bands: the longest table names them all.
+    for (std::size_t row = 0; row < m_rows.size(); ++row) {
+        if (m_rows[row].table.size() != m_longest) continue;
+        for (std::uint32_t logical = 0; logical < m_longest; ++logical) {
+            std::size_t first = 0;
+            while (m_rows[first].table.size() <= std::size_t{logical / m_columns} * m_columns) ++first;
+            const double top = cell(first, logical / m_columns * m_columns).top() - m_head;
+            if (logical % m_columns == 0)
+                canvas.text(QRectF(canvas.u(8), top, m_label - canvas.u(14), m_head),
+                            QCoreApplication::translate("kvloupe::BlockTables", "logical block"), caption, Qt::AlignRight | Qt::AlignVCenter);
+            canvas.text(QRectF(m_label + (logical % m_columns) * m_cellWidth, top, m_cellWidth - m_gap, m_head),
+                        QString::number(logical), caption, Qt::AlignHCenter | Qt::AlignVCenter);
+        }
+        break;
+    }
+    paintTies(canvas);
+    paintCopies(canvas);
+    const auto mark = [&](const Pick& pick, double width) {
+        if (!pick.block) return;
+        for (std::size_t row = 0; row < m_rows.size(); ++row)
+            for (std::uint32_t logical = 0; logical < m_rows[row].table.size(); ++logical)
+                if (*pick.block != null_block_id && meansBlock(pick, cursor.lane(), m_rows[row].table[logical]))
+                    canvas.outline(cell(row, logical).adjusted(-1, -1, 1, 1), colours.ink1, width);
+    };
+    mark(cursor.hover(), 1);
+    mark(cursor.locked(), 2);
+    painter.restore();
+}
+
+}  // namespace kvloupe

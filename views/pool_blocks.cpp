@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/pool_blocks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kvloupe {
+
+void PoolBlocks::clear() {
+    m_begin.clear();
+    m_owners.clear();
+    m_evicted.clear();
+    m_copies.clear();
+    m_regions.clear();
+    m_values.clear();
+    m_attention.clear();
+    m_greatest = 0;
+    m_anyValue = false;
+}
+
+std::span<const BlockOwner> PoolBlocks::owners(std::uint32_t block) const {
+    if (block + std::size_t{1} >= m_begin.size()) return {};
+    return std::span(m_owners).subspan(m_begin[block], m_begin[block + 1] - m_begin[block]);
+}
+
+bool PoolBlocks::evicted(std::uint32_t block) const {
+    return std::binary_search(m_evicted.begin(), m_evicted.end(), block);
+}
+
+std::optional<double> PoolBlocks::value(std::uint32_t block) const {
+    if (block >= m_values.size() || std::isnan(m_values[block])) return std::nullopt;
+    return m_values[block];
+}
+
+// Calls back with every entry of every table: sequence, logical index, block, group.
+template <typename Visit>
+static void forEveryEntry(const LaneState& state, const Visit& visit) {
+    std::vector<std::uint32_t> holders = state.holders();
+    std::sort(holders.begin(), holders.end());
+    for (const std::uint32_t holder : holders) {
+        const SequenceState& sequence = state.sequences()[holder];
+        const auto visitTable = [&](const TableState& table, std::uint8_t group) {
+            for (std::uint32_t logical = 0; logical < table.size(); ++logical)
+                if (table[logical] != null_block_id && table[logical].value < state.blocks().size())
+                    visit(BlockOwner{SequenceId(holder), logical, group}, table[logical].value);
+        };
+        visitTable(sequence.table, 0);
+        for (std::size_t g = 0; g < sequence.group_tables.size(); ++g)
+            visitTable(sequence.group_tables[g], static_cast<std::uint8_t>(g + 1));
+    }
+}
+
+void PoolBlocks::collectOwners(const LaneState& state) {
+    m_begin.assign(state.blocks().size() + 1, 0);
+    forEveryEntry(state, [&](const BlockOwner&, std::uint32_t block) { ++m_begin[block + 1]; });
+    for (std::size_t b = 1; b < m_begin.size(); ++b) m_begin[b] += m_begin[b - 1];
+    m_owners.assign(m_begin.back(), {});
+    std::vector<std::uint32_t> next = m_begin;
+    forEveryEntry(state, [&](const BlockOwner& owner, std::uint32_t block) { m_owners[next[block]++] = owner; });
+}
+
+void PoolBlocks::collectEvents(const LaneRecord& lane, std::size_t step) {
+    m_evicted.clear();
+    m_copies.clear();
+    const LogRange range = lane.step(step).events;
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const Event& event = lane.events()[i];
+        if (event.kind == EventKind::evict && event.block.valid()) m_evicted.push_back(event.block.value);
+        if (event.kind == EventKind::copy_on_write && event.block.valid())
+            m_copies.push_back({i, event.block, BlockId(event.other), event.tokens});
+    }
+    std::sort(m_evicted.begin(), m_evicted.end());
+}
+
+void PoolBlocks::collectRegions(const LaneState& state) {
+    forEveryEntry(state, [this](const BlockOwner& owner, std::uint32_t block) {
+        if (!m_regions.empty() && m_regions.back().sequence == owner.sequence &&
+            m_regions.back().first + m_regions.back().count == block)
+            ++m_regions.back().count;
+        else
+            m_regions.push_back({block, 1, owner.sequence});
+    });
+}
+
+// Attention of the newest query of each sequence on its blocks, by the layer and head in focus. A shared block shows what
+// the sequence in focus gives it, or the largest mass.
+void PoolBlocks::collectMass(const Cursor& cursor) {
+    const LaneState& state = *cursor.state();
+    const auto step = static_cast<std::size_t>(cursor.stepOf(cursor.lane()));
+    const std::uint32_t size = state.block_size();
+    m_attention.resize(state.sequences().size());
+    for (const std::uint32_t holder : state.holders()) {
+        AttentionIndex& index = m_attention[holder];
+        index.update(*cursor.recording(), cursor.lane(), SequenceId(holder));
+        const auto rows = index.rows(cursor.layer(), cursor.head(), step);
+        if (rows.empty() || !rows.back()) continue;
+        const AttentionRow& row = *rows.back();
+        const auto& table = state.sequences()[holder].table;
+        for (std::uint32_t logical = 0; logical < table.size(); ++logical) {
+            const std::uint32_t block = table[logical].value;
+            if (block == null_block_id.value || block >= m_values.size()) continue;
+            double mass = 0;
+            for (std::uint32_t key = logical * size; key < std::min((logical + 1) * size, row.key_count); ++key)
+                mass += static_cast<double>(index.weight(row, key));
+            double& value = m_values[block];
+            if (std::isnan(value) || SequenceId(holder) == cursor.sequence())
+                value = mass;
+            else if (const auto own = owners(block); std::none_of(own.begin(), own.end(), [&](const BlockOwner& owner) {
+                         return owner.sequence == cursor.sequence();
+                     }))
+                value = std::max(value, mass);
+        }
+    }
+}
+
+void PoolBlocks::update(const Cursor& cursor, PoolColour colour) {
+    const LaneState& state = *cursor.state();
+    const LaneRecord& lane = *cursor.laneRecord();
+    const auto step = static_cast<std::uint32_t>(cursor.stepOf(cursor.lane()));
+    collectOwners(state);
+    collectEvents(lane, step);
+    m_regions.clear();
+    if (lane.info().policy.kind == "contiguous") collectRegions(state);
+    m_values.clear();
+    m_greatest = 0;
+    m_anyValue = false;
+    if (colour != PoolColour::mass) m_attention.clear();
+    if (colour == PoolColour::owner) return;
+    m_values.assign(state.blocks().size(), std::numeric_limits<double>::quiet_NaN());
+    const auto since = [step](std::uint32_t when) {
+        return when == BlockState::no_step || when > step ? std::numeric_limits<double>::quiet_NaN()
+                                                          : static_cast<double>(step - when);
+    };
+    for (std::size_t b = 1; b < m_values.size(); ++b) {
+        const BlockState& block = state.blocks()[b];
+        const bool holds = block.owners > 0 || block.hashed || block.held;
+        if (colour == PoolColour::count) m_values[b] = block.owners;
+        if (colour == PoolColour::age && holds) m_values[b] = since(block.born);
+        if (colour == PoolColour::lastUse) m_values[b] = since(state.last_use_of(BlockId(static_cast<std::uint32_t>(b))));
+    }
+    if (colour == PoolColour::mass) collectMass(cursor);
+    for (const double value : m_values) {
+        if (std::isnan(value)) continue;
+        m_anyValue = true;
+        m_greatest = std::max(m_greatest, value);
+    }
+}
+
+}  // namespace kvloupe
