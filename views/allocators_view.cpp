@@ -83,7 +83,7 @@ AllocatorsView::Columns AllocatorsView::columnsFor(double width) const {
     columns.head = 36 * scale;
     columns.row = (columns.wide ? 40 : 58) * scale;
     columns.name = columns.wide ? std::clamp(width * 0.2, 100 * scale, 170 * scale) : 0;
-    columns.figures = columns.wide ? 176 * scale : 0;
+    columns.figures = columns.wide ? std::clamp(width * 0.32, 190 * scale, 230 * scale) : 0;
     return columns;
 }
 

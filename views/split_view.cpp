@@ -24,6 +24,7 @@ SplitView::SplitView(Cursor* cursor, QWidget* parent) : View(QStringLiteral("spl
         if (!isEmptyShown()) explain();
         update();
     });
+    followSteps();
 }
 
 void SplitView::fit() { setZoomState({}); }
@@ -82,7 +83,7 @@ void SplitView::explain() {
 
 SplitView::Frame SplitView::frameFor(const QRectF& area) const {
     Frame frame;
-    const double scale = unit(), left = (area.width() > 520 * scale ? 92 : 44) * scale;
+    const double scale = unit(), left = (area.width() > 520 * scale ? 92 : 68) * scale;
     double top = area.top() + 6 * scale;
     if (area.height() > 120 * scale) {
         frame.legend = QRectF(area.left() + 10 * scale, area.top() + 3 * scale, area.width() - 24 * scale, 16 * scale);
