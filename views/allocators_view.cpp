@@ -46,7 +46,7 @@ void AllocatorsView::refresh() {
 void AllocatorsView::gather() {
     m_rows.clear();
     const Recording* recording = cursor()->recording();
-    if (isEmptyShown() || !recording) return;
+    if (isEmptyShown() || !m_history.holds(recording)) return;
     for (std::uint32_t i = 0; i < recording->lanes().size(); ++i) {
         const LaneId id(i);
         const int step = cursor()->stepOf(id);
@@ -83,7 +83,7 @@ AllocatorsView::Columns AllocatorsView::columnsFor(double width) const {
     columns.head = 36 * scale;
     columns.row = (columns.wide ? 40 : 58) * scale;
     columns.name = columns.wide ? std::clamp(width * 0.2, 100 * scale, 170 * scale) : 0;
-    columns.figures = columns.wide ? 176 * scale : 0;
+    columns.figures = columns.wide ? std::clamp(width * 0.32, 190 * scale, 230 * scale) : 0;
     return columns;
 }
 

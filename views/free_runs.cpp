@@ -20,7 +20,7 @@ FreeRuns FreeRuns::of(const LaneState& state) {
             close();
             continue;
         }
-        const bool cached = each.hashed || each.held;
+        const bool cached = each.cached();
         if (run.length++ == 0) run.first = block;
         run.cached += cached;
         ++result.blocks;

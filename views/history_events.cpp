@@ -27,6 +27,8 @@ void HistoryView::paintGlyphs(const Canvas& canvas, const HistoryFrame& frame) {
         paintFewEvents(canvas, frame, drawn);
         paintManyEvents(canvas, frame, drawn);
     }
+    m_kindsDrawn = 0;
+    for (const Glyph& glyph : drawn) m_kindsDrawn |= 1u << static_cast<int>(m_index->lane().events()[glyph.event].kind);
     if (canvas.painter().device() == this) m_glyphs = std::move(drawn);
 }
 

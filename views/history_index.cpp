@@ -24,22 +24,17 @@ void HistoryIndex::touch(std::uint32_t block) {
     m_touched.push_back(block);
 }
 
-void HistoryIndex::touchTables(const SequenceState& sequence) {
-    for (const BlockId block : sequence.table) touch(block.value);
-    for (const auto& table : sequence.group_tables)
-        for (const BlockId block : table) touch(block.value);
+void HistoryIndex::touchTables(SequenceId sequence) {
+    for (std::uint32_t group = 0; group < m_state.groups(); ++group) {
+        const TableState& table = m_state.table(sequence, static_cast<std::uint8_t>(group));
+        for (std::size_t logical = 0; logical < table.size(); ++logical) touch(table[logical].value);
+    }
 }
 
-// Index of the set of sequences that own the block; sharers hold it at the same logical index of the same group.
+// Index of the set of sequences that own the block.
 std::uint32_t HistoryIndex::ownerSet(std::uint32_t block) {
-    const BlockState& state = m_state.blocks()[block];
     std::vector<std::uint32_t> owners;
-    for (const std::uint32_t holder : m_state.holders()) {
-        const SequenceState& sequence = m_state.sequences()[holder];
-        if (state.group > sequence.group_tables.size()) continue;
-        const auto& table = state.group == 0 ? sequence.table : sequence.group_tables[state.group - std::size_t{1}];
-        if (state.logical < table.size() && table[state.logical].value == block) owners.push_back(holder);
-    }
+    for (const SequenceId owner : m_state.owners_of(BlockId(block))) owners.push_back(owner.value);
     std::sort(owners.begin(), owners.end());
     const auto [place, isNew] = m_setIds.try_emplace(owners, static_cast<std::uint32_t>(m_sets.size()));
     if (isNew) m_sets.push_back(std::move(owners));
@@ -50,7 +45,7 @@ HistoryIndex::Code HistoryIndex::codeOf(std::uint32_t block) {
     const BlockState& state = m_state.blocks()[block];
     if (state.owners == 1) return makeCode(BlockKind::owned, state.first_owner.value);
     if (state.owners > 1) return makeCode(BlockKind::shared, ownerSet(block));
-    if (!state.hashed && !state.held) return makeCode(BlockKind::free, 0);
+    if (!state.cached()) return makeCode(BlockKind::free, 0);
     const Code before = m_now[block];
     switch (kindOf(before)) {
     case BlockKind::cached: return before;
@@ -67,6 +62,7 @@ HistoryIndex::Code HistoryIndex::codeOf(std::uint32_t block) {
 void HistoryIndex::readStep(std::uint32_t step) {
     const LogRange range = m_lane->step(step).events;
     m_touched.clear();
+    m_state.begin_step(step);
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
         const Event& event = m_lane->events()[i];
         const SequenceId parent(event.other);
@@ -78,7 +74,7 @@ void HistoryIndex::readStep(std::uint32_t step) {
             break;
         case EventKind::preempt: m_marks.push_back({step, Index<int>::none_value, i}); break;
         case EventKind::fork:
-            if (parent.valid() && parent.value < m_state.sequences().size()) touchTables(m_state.sequences()[parent.value]);
+            if (parent.valid() && parent.value < m_state.sequences().size()) touchTables(parent);
             break;
         case EventKind::reset:
             for (std::uint32_t block = 1; block < m_touchedIn.size(); ++block) touch(block);
@@ -87,8 +83,8 @@ void HistoryIndex::readStep(std::uint32_t step) {
         }
         m_state.apply(event);
         if (event.kind == EventKind::fork) {
-            const auto& table = m_state.sequences()[event.sequence.value].table;
-            m_marks.push_back({step, table.empty() ? Index<int>::none_value : table.back().value, i});
+            const TableState& table = m_state.table(event.sequence);
+            m_marks.push_back({step, table.size() == 0 ? Index<int>::none_value : table[table.size() - 1].value, i});
         }
     }
     for (const std::uint32_t block : m_touched) {
@@ -125,7 +121,7 @@ void HistoryIndex::closeTail() {
     m_tailCodes = m_now;
 }
 
-void HistoryIndex::advance(std::size_t steps, const std::atomic<bool>& cancelled, std::atomic<std::uint32_t>* progress) {
+void HistoryIndex::advance(std::size_t steps, const std::atomic<bool>& cancelled) {
     const LaneInfo& info = m_lane->info();
     if (m_now.empty() && info.blocks > 0) {
         m_state = LaneState(info.blocks, info.block_size);
@@ -138,7 +134,6 @@ void HistoryIndex::advance(std::size_t steps, const std::atomic<bool>& cancelled
         readStep(m_steps);
         ++m_steps;
         if (m_tail.size() >= std::max(least_slab, m_now.size())) closeTail();
-        if (progress) progress->store(m_steps, std::memory_order_relaxed);
     }
     if (m_steps == before || m_tailBegin == m_steps) return;
     if (m_hasTail) m_slabs.pop_back();

@@ -51,8 +51,7 @@ public:
     std::uint64_t eventsRead() const { return m_events; }
 
     // Reads up to `steps` steps (<= step_count()); stops early when cancelled. Any thread, one at a time.
-    // progress: steps read so far.
-    void advance(std::size_t steps, const std::atomic<bool>& cancelled, std::atomic<std::uint32_t>* progress = nullptr);
+    void advance(std::size_t steps, const std::atomic<bool>& cancelled);
 
     Code codeAt(std::uint32_t block, std::uint32_t step) const;
     // The block's states in steps begin .. end - 1, in order, without gaps; neighbours differ.
@@ -84,7 +83,7 @@ private:
     };
     void readStep(std::uint32_t step);
     void touch(std::uint32_t block);
-    void touchTables(const SequenceState& sequence);
+    void touchTables(SequenceId sequence);
     Code codeOf(std::uint32_t block);
     std::uint32_t ownerSet(std::uint32_t block);
     std::shared_ptr<const Slab> sorted() const;

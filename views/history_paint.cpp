@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace kvloupe {
 
@@ -156,7 +157,6 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     if (screen) m_composed = now;
     painter.save();
     painter.setRenderHint(QPainter::SmoothPixmapTransform, false);
-    painter.setOpacity(stale() ? 0.6 : 1);
     painter.drawImage(frame.plot, image);
     painter.restore();
     painter.save();
@@ -321,50 +321,50 @@ void HistoryView::paintLegend(const Canvas& canvas, const HistoryFrame& frame) c
     if (frame.legend.isEmpty()) return;
     const Palette& colours = canvas.colours();
     const TextStyle style{11, QFont::Normal, colours.ink2, false};
-    double right = frame.legend.right();
-    const double side = canvas.u(10), middle = frame.legend.center().y();
-    // From the right end inwards; what does not fit is left out.
-    const auto entry = [&](const QString& text, const auto& swatch) {
-        const double need = side + canvas.u(6) + canvas.width(text, style) + canvas.u(14);
-        if (right - need < frame.legend.left()) return false;
-        right -= need;
-        swatch(QRectF(right, middle - side / 2, side, side));
-        canvas.text(QRectF(right + side + canvas.u(6), frame.legend.top(), need, frame.legend.height()), text, style);
-        return true;
+    const double side = canvas.u(10);
+    struct Entry {
+        QString text;
+        std::function<void(const QRectF&)> swatch;
     };
-    const auto glyph = [&](EventKind kind, const QString& text) {
-        entry(text, [&](const QRectF& box) { canvas.glyph(kind, box.center(), 9, colours.ink2); });
-    };
-    entry(tr("free"), [&](const QRectF& box) {
+    std::vector<Entry> entries;
+    const std::size_t sequences = cursor()->laneRecord()->sequences().size();
+    if (sequences > history_cell::hues) {
+        entries.push_back({tr("in use, hue = owner"), [&](const QRectF& box) {
+            const unsigned owner = cursor()->sequence().valid() ? cursor()->sequence().value : 0;
+            canvas.painter().fillRect(box, ownedColour(colours, owner));
+        }});
+    } else {
+        for (std::uint32_t i = 0; i < sequences; ++i)
+            entries.push_back({sequenceName(*m_seen, *cursor()->laneRecord(), SequenceId(i)), [&, i](const QRectF& box) { canvas.swatch(box, i); }});
+    }
+    entries.push_back({tr("shared"), [&](const QRectF& box) { canvas.painter().fillRect(box, colours.ink1); }});
+    entries.push_back({tr("free but cached"), [&](const QRectF& box) {
+        const bool hatched = frame.perBlock >= canvas.u(detailed_row) && !frame.folded();
+        canvas.painter().fillRect(box, hatched ? colours.free : cachedColour(colours));
+        if (hatched) canvas.hatch(box, colours.hatch, 3);
+        canvas.outline(box, colours.freeBorder, 1);
+    }});
+    entries.push_back({tr("free"), [&](const QRectF& box) {
         canvas.painter().fillRect(box, colours.free);
         canvas.outline(box, colours.freeBorder, 1);
-    });
-    entry(tr("free but cached"), [&](const QRectF& box) {
-        canvas.painter().fillRect(box, frame.perBlock >= canvas.u(detailed_row) && !frame.folded() ? colours.free : cachedColour(colours));
-        if (frame.perBlock >= canvas.u(detailed_row) && !frame.folded()) canvas.hatch(box, colours.hatch, 3);
-        canvas.outline(box, colours.freeBorder, 1);
-    });
-    entry(tr("shared"), [&](const QRectF& box) { canvas.painter().fillRect(box, colours.ink1); });
-    const std::size_t sequences = m_seen && cursor()->laneRecord() ? cursor()->laneRecord()->sequences().size() : 0;
-    if (sequences > history_cell::hues) {
-        entry(tr("in use, hue = owner"), [&](const QRectF& box) { canvas.painter().fillRect(box, ownedColour(colours, cursor()->sequence().valid() ? cursor()->sequence().value : 0)); });
-    } else {
-        for (std::size_t i = sequences; i-- > 0;) {
-            const SequenceId owner(static_cast<std::uint32_t>(i));
-            if (!entry(sequenceName(*m_seen, *cursor()->laneRecord(), owner), [&](const QRectF& box) { canvas.swatch(box, owner.value); })) break;
-        }
+    }});
+    const QString names[] = {tr("fork"), tr("copy-on-write"), tr("preemption"), tr("eviction"), tr("prefix hit")};
+    const EventKind kinds[] = {EventKind::fork, EventKind::copy_on_write, EventKind::preempt, EventKind::evict, EventKind::prefix_hit};
+    for (std::size_t i = 0; i < std::size(kinds); ++i)
+        if (m_kindsDrawn & (1u << static_cast<int>(kinds[i])))
+            entries.push_back({names[i], [&, i](const QRectF& box) { canvas.glyph(kinds[i], box.center(), 9, colours.ink2); }});
+    // At the right end; where not all fit, the last ones are left out.
+    const double gap = canvas.u(14);
+    const auto widthOf = [&](const Entry& entry) { return side + canvas.u(6) + canvas.width(entry.text, style) + gap; };
+    double width = -gap;
+    std::size_t count = 0;
+    while (count < entries.size() && width + widthOf(entries[count]) <= frame.legend.width()) width += widthOf(entries[count++]);
+    double x = frame.legend.right() - width;
+    for (std::size_t i = 0; i < count; ++i) {
+        entries[i].swatch(QRectF(x, frame.legend.center().y() - side / 2, side, side));
+        canvas.text(QRectF(x + side + canvas.u(6), frame.legend.top(), widthOf(entries[i]), frame.legend.height()), entries[i].text, style);
+        x += widthOf(entries[i]);
     }
-    bool forks = false, copies = false, preempts = false;
-    if (index())
-        for (std::size_t i = 0; i < m_index->marks().size() && i < 4096; ++i) {
-            const EventKind kind = m_index->lane().events()[m_index->marks()[i].event].kind;
-            forks = forks || kind == EventKind::fork;
-            copies = copies || kind == EventKind::copy_on_write;
-            preempts = preempts || kind == EventKind::preempt;
-        }
-    if (preempts) glyph(EventKind::preempt, tr("preemption"));
-    if (copies) glyph(EventKind::copy_on_write, tr("copy-on-write"));
-    if (forks) glyph(EventKind::fork, tr("fork"));
 }
 
 }  // namespace kvloupe

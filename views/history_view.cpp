@@ -28,11 +28,7 @@ std::uint8_t levelFor(double pixels, double least) {
 HistoryView::HistoryView(Cursor* cursor, QWidget* parent)
     : View(QStringLiteral("history"), tr("Block history"), cursor, parent), m_tiles(tile_budget) {
     connect(cursor, &Cursor::stepRangeChanged, this, &HistoryView::followSteps);
-    m_progressTimer.setInterval(100);
-    connect(&m_progressTimer, &QTimer::timeout, this, [this] {
-        explain();
-        update();
-    });
+    followSteps();
 }
 
 void HistoryView::fit() {
@@ -84,7 +80,6 @@ void HistoryView::refresh() {
     const bool same = m_index && m_seen == cursor()->sharedRecording() && m_lane == cursor()->lane();
     if (!same) {
         m_job.cancel();
-        m_progressTimer.stop();
         m_away = false;
         m_index = nullptr;
         m_stepsKnown = 0;
@@ -139,13 +134,10 @@ void HistoryView::catchUpIndex() {
 void HistoryView::readInBackground(std::uint32_t target) {
     if (m_job.running()) return;
     m_away = true;
-    m_progress = m_index->steps();
-    m_progressTimer.start();
-    m_job.start([index = m_index, target, this](const BackgroundJob::Cancelled& cancelled) {
-        index->advance(target, cancelled, &m_progress);
+    m_job.start([index = m_index, target](const BackgroundJob::Cancelled& cancelled) {
+        index->advance(target, cancelled);
     }, [this] {
         m_away = false;
-        m_progressTimer.stop();
         m_stepsKnown = m_index->steps();
         if (!isEmptyShown()) catchUpIndex();
         explain();
@@ -165,10 +157,7 @@ std::uint64_t HistoryView::memoryBytes() const {
 void HistoryView::explain() {
     const LaneRecord* lane = cursor()->laneRecord();
     if (isEmptyShown() || !lane) return;
-    if (stale()) {
-        setSubtitle(tr("computing step %1 of %2").arg(formatCount(m_progress), formatCount(lane->step_count())));
-        return;
-    }
+    setStale(stale());
     QString text = tr("lane %1 · physical block by step").arg(QString::fromStdString(lane->info().name));
     const HistoryFrame now = frame();
     if (now.blockLevel > 0 && now.stepLevel > 0)
@@ -187,7 +176,7 @@ HistoryFrame HistoryView::frameFor(const QRectF& area) const {
     HistoryFrame frame;
     const double scale = unit();
     const bool wide = area.width() > 520 * scale;
-    const double left = (wide ? 92 : 44) * scale;
+    const double left = (wide ? 92 : 68) * scale;
     double top = area.top() + 6 * scale;
     if (area.height() > 150 * scale) {
         frame.legend = QRectF(area.left() + 10 * scale, area.top() + 3 * scale, area.width() - 24 * scale, 16 * scale);

@@ -117,7 +117,6 @@ private:
     std::shared_ptr<HistoryIndex> m_index;
     bool m_away = false;                       // a job reads steps into the index
     std::uint32_t m_stepsKnown = 0;            // of the index before the job took it
-    std::atomic<std::uint32_t> m_progress{0};
     HistoryTiles m_tiles;
     StepRange m_steps;
     bool m_blocksZoomed = false;
@@ -125,9 +124,9 @@ private:
     QImage m_image;                            // of the screen
     Composed m_composed;
     std::vector<Glyph> m_glyphs;
+    std::uint32_t m_kindsDrawn = 0;            // bits by event kind, for the legend
     QPointF m_pressed;
     bool m_dragging = false, m_moved = false;
-    QTimer m_progressTimer;
     BackgroundJob m_job;                       // last: its end is waited for while the rest is still there
 };
 

@@ -35,18 +35,20 @@ inline void slotSwatch(const Canvas& canvas, const QRectF& box, SlotKind kind) {
     if (kind == SlotKind::cached || kind == SlotKind::free) canvas.outline(box, canvas.colours().freeBorder, 1);
 }
 
-// Names of all kinds from the right end of `area` inwards, the stack's order from the left; what does not fit is left out.
+// Names of the kinds at the right end of `area`; where not all fit, the last ones are left out.
 inline void slotLegend(const Canvas& canvas, const QRectF& area) {
     const TextStyle style{11, QFont::Normal, canvas.colours().ink2, false};
-    double right = area.right();
-    for (int i = slot_kind_count; i-- > 0;) {
+    const double side = canvas.u(10), gap = canvas.u(14);
+    const auto widthOf = [&](int kind) { return side + canvas.u(6) + canvas.width(slotName(static_cast<SlotKind>(kind)), style) + gap; };
+    double width = -gap;
+    int count = 0;
+    while (count < slot_kind_count && width + widthOf(count) <= area.width()) width += widthOf(count++);
+    double x = area.right() - width;
+    for (int i = 0; i < count; ++i) {
         const auto kind = static_cast<SlotKind>(i);
-        const double side = canvas.u(10), width = side + canvas.u(6) + canvas.width(slotName(kind), style);
-        if (right - width < area.left()) return;
-        right -= width;
-        slotSwatch(canvas, QRectF(right, area.center().y() - side / 2, side, side), kind);
-        canvas.text(QRectF(right + side + canvas.u(6), area.top(), width, area.height()), slotName(kind), style);
-        right -= canvas.u(14);
+        slotSwatch(canvas, QRectF(x, area.center().y() - side / 2, side, side), kind);
+        canvas.text(QRectF(x + side + canvas.u(6), area.top(), widthOf(i), area.height()), slotName(kind), style);
+        x += widthOf(i);
     }
 }
 

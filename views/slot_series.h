@@ -69,7 +69,9 @@ public:
 
     // Reads what was recorded since the last call; recounts when nothing runs. Another recording starts over.
     void update(const std::shared_ptr<const Recording>& recording);
-    const SlotSeries& lane(LaneId id) const { return m_series[id.value]; }
+    // Whether update() has seen this recording.
+    bool holds(const Recording* recording) const { return recording && m_recording.get() == recording; }
+    const SlotSeries& lane(LaneId id) const { return m_series[id.value]; }  // of the recording held
     bool computing() const { return m_job.running(); }
     void settle();  // waits for the job
 

@@ -24,6 +24,7 @@ SplitView::SplitView(Cursor* cursor, QWidget* parent) : View(QStringLiteral("spl
         if (!isEmptyShown()) explain();
         update();
     });
+    followSteps();
 }
 
 void SplitView::fit() { setZoomState({}); }
@@ -31,7 +32,7 @@ void SplitView::fit() { setZoomState({}); }
 void SplitView::setZoomState(const QVariant& state) {
     m_steps.setState(state);
     cursor()->setStepRange(m_steps.zoomed() ? std::optional(m_steps.of(cursor()->stepCount())) : std::nullopt);
-    if (!isEmptyShown()) explain();
+    explain();
     update();
 }
 
@@ -42,7 +43,8 @@ void SplitView::followSteps() {
 }
 
 const SlotSeries* SplitView::series() const {
-    return cursor()->laneRecord() && !isEmptyShown() ? &m_history.lane(cursor()->lane()) : nullptr;
+    if (isEmptyShown() || !cursor()->laneRecord() || !m_history.holds(cursor()->recording())) return nullptr;
+    return &m_history.lane(cursor()->lane());
 }
 
 void SplitView::refresh() {
@@ -81,7 +83,7 @@ void SplitView::explain() {
 
 SplitView::Frame SplitView::frameFor(const QRectF& area) const {
     Frame frame;
-    const double scale = unit(), left = (area.width() > 520 * scale ? 92 : 44) * scale;
+    const double scale = unit(), left = (area.width() > 520 * scale ? 92 : 68) * scale;
     double top = area.top() + 6 * scale;
     if (area.height() > 120 * scale) {
         frame.legend = QRectF(area.left() + 10 * scale, area.top() + 3 * scale, area.width() - 24 * scale, 16 * scale);
