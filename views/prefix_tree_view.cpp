@@ -201,7 +201,7 @@ void PrefixTreeView::wheelEvent(QWheelEvent* event) {
 void PrefixTreeView::keyPressEvent(QKeyEvent* event) {
     const int card = currentCard();
     const bool sideways = event->key() == Qt::Key_Left || event->key() == Qt::Key_Right;
-    if (sideways && keyboardDriven() && card >= 0 && !isEmptyShown()) {
+    if (sideways && card >= 0 && !isEmptyShown()) {
         const PrefixTree::Row& row = m_tree.rows()[static_cast<std::size_t>(card)];
         const std::uint32_t last = row.end - row.begin - 1;
         m_column = std::min(m_column, last);
