@@ -9,10 +9,6 @@
 
 namespace kvloupe {
 
-const PagedSequence* PagedCache::find(SequenceId sequence) const {
-    return sequence.value < m_sequences.size() ? m_sequences[sequence.value].get() : nullptr;
-}
-
 CachePlan PagedCache::plan_of(CachePlan::Kind kind, const CacheSequence& sequence) const {
     CachePlan plan;
     plan.kind = kind;
@@ -131,7 +127,7 @@ CachePlan PagedCache::plan_grow(const GrowRequest& request) const {
     }
     if (state) {
         now += copies_needed(request, *state);
-        available += given_back(request, *state);
+        if (!m_all_full) available += given_back(request, *state);
     } else if (request.match) {
         const std::uint64_t hits = hits_leaving(*request.match);
         now += hits;
