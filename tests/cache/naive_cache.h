@@ -145,9 +145,12 @@ public:
             const std::uint64_t all = std::max<std::uint64_t>(sequence.tokens.size(), step.computed + step.count + step.lookahead);
             for (std::uint32_t group = 0; group < hits.size(); ++group) {
                 const std::uint64_t needed = (all + size() - 1) / size();
-                whole += std::min<std::uint64_t>(needed - std::min<std::uint64_t>(needed, hits[group].size()),
-                                                 most_blocks(m_options.groups[group].span, all, std::max(1u, step.count), size()));
-                for (const std::uint32_t block : hits[group]) whole += block != 0 && m_blocks[block].references == 0;
+                std::uint64_t cap = most_blocks(m_options.groups[group].span, all, std::max(1u, step.count), size());
+                for (const std::uint32_t block : hits[group]) {
+                    whole += block != 0 && m_blocks[block].references == 0;
+                    cap -= block != 0 && cap > 0;
+                }
+                whole += std::min<std::uint64_t>(needed - std::min<std::uint64_t>(needed, hits[group].size()), cap);
             }
             if (whole > available) return Cause::prompt_too_long_now;
         }
