@@ -3,13 +3,14 @@
 // Breakpoints: the window stops where all that is given holds, and says why.
 #pragma once
 
-#include "engine/serve/scenario.h"
+#include <QDialog>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
 
-#include <QDialog>
+#include "engine/serve/scenario.h"
 
 class QComboBox;
 class QLineEdit;
 class QListWidget;
+class QPushButton;
 class QSpinBox;
 
 namespace kvloupe {
@@ -18,21 +19,31 @@ class BreakpointDialog : public QDialog {
     Q_OBJECT
 
 public:
-    explicit BreakpointDialog(std::vector<Breakpoint> breakpoints, QWidget* parent = nullptr);
+    // lanes: by name, for those that shall stop in one lane only.
+    explicit BreakpointDialog(std::vector<Breakpoint> breakpoints, const QStringList& lanes = {}, QWidget* parent = nullptr);
 
+    // "on copy-on-write, request b": what a breakpoint waits for.
+    static QString sentence(const Breakpoint& breakpoint);
+    // The fields as this breakpoint, to be added with one click: for a block or request that was pointed at.
+    void propose(const Breakpoint& breakpoint);
     const std::vector<Breakpoint>& breakpoints() const { return m_breakpoints; }
 
 private:
     void add();
     void remove();
     void fill();
+    Breakpoint fields() const;
+    void check();
 
     std::vector<Breakpoint> m_breakpoints;
     QListWidget* m_list;
+    QPushButton *m_add, *m_remove;
     QComboBox* m_event;
+    QComboBox* m_lane;
     QLineEdit* m_request;
     QSpinBox* m_step;
     QSpinBox* m_block;
+    QSpinBox* m_token;
     QSpinBox* m_used;
 };
 

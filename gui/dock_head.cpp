@@ -6,9 +6,11 @@
 #include "views/palette.h"
 #include "views/view.h"
 
+#include <QActionGroup>
 #include <QDockWidget>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QPainter>
 #include <QToolButton>
 
@@ -26,6 +28,17 @@ DockHead::DockHead(View* view, QDockWidget* dock)
     layout->addSpacing(8);
     layout->addWidget(m_subtitle, 1);
 
+    if (!view->choices().empty()) {
+        m_choice = new QToolButton(this);
+        m_choice->setObjectName(QStringLiteral("dockChoice"));
+        m_choice->setPopupMode(QToolButton::InstantPopup);
+        m_choice->setFocusPolicy(Qt::TabFocus);
+        m_choice->setMenu(new QMenu(m_choice));
+        connect(m_choice->menu(), &QMenu::aboutToShow, this, &DockHead::fillChoices);
+        connect(view, &View::choiceChanged, this, &DockHead::updateText);
+        layout->addWidget(m_choice);
+        layout->addSpacing(4);
+    }
     QToolButton* exporting = addButton(QStringLiteral("export"), tr("Export %1 (PNG, SVG, PDF, CSV)").arg(view->title()));
     connect(exporting, &QToolButton::clicked, this, [this] { Q_EMIT exportRequested(m_view); });
     QToolButton* copying = addButton(QStringLiteral("copy"), tr("Copy picture and table of %1").arg(view->title()));
@@ -51,8 +64,30 @@ QToolButton* DockHead::addButton(const QString& icon, const QString& tip) {
     return button;
 }
 
+void DockHead::fillChoices() {
+    QMenu* menu = m_choice->menu();
+    menu->clear();
+    for (const ViewChoice& choice : m_view->choices()) {
+        menu->addSection(choice.title);
+        auto* group = new QActionGroup(menu);
+        for (int i = 0; i < choice.names.size(); ++i) {
+            QAction* name = menu->addAction(choice.names[i], m_view, [this, key = choice.key, i] { m_view->choose(key, i); });
+            name->setCheckable(true);
+            name->setChecked(i == choice.current);
+            group->addAction(name);
+        }
+    }
+}
+
 void DockHead::updateText() {
-    m_subtitle->setWholeText(m_view->subtitle());
+    if (m_choice) {
+        const ViewChoice choice = m_view->choices().front();
+        const QString now = choice.names[choice.current];
+        m_choice->setText(tr("%1 ▾").arg(now.section(QLatin1Char(' '), 0, 1)));
+        m_choice->setToolTip(tr("%1: %2 (C)").arg(choice.title, now));
+        m_choice->setAccessibleName(m_choice->toolTip());
+    }
+    m_subtitle->setWholeText(m_view->headText());
 }
 
 void DockHead::paintEvent(QPaintEvent*) {

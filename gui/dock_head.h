@@ -29,11 +29,13 @@ protected:
 
 private:
     void updateText();
+    void fillChoices();
     QToolButton* addButton(const QString& icon, const QString& tip);
 
     View* m_view;
     QLabel* m_title;
     ElidedLabel* m_subtitle;
+    QToolButton* m_choice = nullptr;  // what the view lets one choose
 };
 
 }  // namespace kvloupe

@@ -45,6 +45,11 @@ void drawGlyph(QPainter& painter, const QString& name, const QColor& ink, const 
     } else if (name == QLatin1String("breakpoint")) {
         painter.setBrush(colours.breakpoint);
         painter.drawEllipse(QRectF(4, 4, 8, 8));
+    } else if (name == QLatin1String("fork")) {
+        painter.setPen(QPen(ink, 1.8, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+        painter.drawLine(QPointF(8, 13.5), QPointF(8, 8));
+        painter.drawLine(QPointF(8, 8), QPointF(3.5, 2.5));
+        painter.drawLine(QPointF(8, 8), QPointF(12.5, 2.5));
     } else if (name == QLatin1String("add")) {
         painter.setPen(line);
         painter.drawLine(QPointF(8, 3), QPointF(8, 13));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
 
+#include "gui/elided_label.h"
 #include "gui/environment.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
@@ -69,8 +70,8 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_controller, &SessionController::failed, this,
             [this](const QString& sentence) { m_notice->show(sentence); });
     connect(&m_controller, &SessionController::phaseChanged, this, [this] {
-        updateState();
         showReason();
+        updateState();
     });
     connect(m_notice, &NoticeBar::acted, this, [this] {
         m_controller.continueUncached();
@@ -103,7 +104,11 @@ void MainWindow::buildPages() {
         auto* page = new TabPage(name, layout, m_controller.cursor());
         connect(page, &TabPage::exportRequested, this, &MainWindow::exportView);
         connect(page, &TabPage::copyRequested, this, &MainWindow::copyView);
-        for (View* view : page->views()) connect(view, &View::emptyAction, this, &MainWindow::viewAction);
+        for (View* view : page->views()) {
+            connect(view, &View::emptyAction, this, &MainWindow::viewAction);
+            connect(view, &View::menuRequested, this,
+                    [this, view](const QPoint& global, const Pick& meant) { showViewMenu(view, global, meant); });
+        }
         m_tabs->addWidget(page);
         m_pages << page;
     }
@@ -129,7 +134,10 @@ void MainWindow::setFontScale(double scale) {
 QString MainWindow::notice() const { return m_notice->sentence(); }
 
 void MainWindow::buildStatusBar() {
-    for (QLabel** label : {&m_modelText, &m_deviceText, &m_stepText, &m_recorderText, &m_frameText}) {
+    m_modelText = new ElidedLabel;
+    m_modelText->setContentsMargins(6, 0, 10, 0);
+    statusBar()->addWidget(m_modelText, 1);
+    for (QLabel** label : {&m_deviceText, &m_stepText, &m_recorderText, &m_frameText}) {
         *label = new QLabel;
         (*label)->setContentsMargins(6, 0, 10, 0);
         statusBar()->addWidget(*label);
@@ -149,6 +157,7 @@ void MainWindow::restore() {
     m_controller.setThreads(settings.value(QStringLiteral("threads"), 0).toUInt());
     setTheme(themeFromName(settings.value(QStringLiteral("theme")).toString()));
     setFontScale(settings.value(QStringLiteral("fontScale"), 1.0).toDouble());
+    restoreChoices();
     restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
     for (TabPage* page : m_pages)
         page->restoreLayout(settings.value(QStringLiteral("layout/") + page->name()).toByteArray());
@@ -164,6 +173,7 @@ void MainWindow::save() {
     settings.setValue(QStringLiteral("fontScale"), m_fontScale);
     settings.setValue(QStringLiteral("geometry"), saveGeometry());
     settings.setValue(QStringLiteral("tab"), m_tabs->currentIndex());
+    saveChoices();
     for (const TabPage* page : m_pages)
         settings.setValue(QStringLiteral("layout/") + page->name(), page->saveState());
 }
@@ -238,11 +248,12 @@ void MainWindow::showReason() {
 void MainWindow::updateNumbers() {
     const Cursor* cursor = m_controller.cursor();
     const LaneRecord* lane = cursor->laneRecord();
-    for (QLabel* label : {m_modelText, m_deviceText, m_stepText, m_recorderText, m_frameText})
+    m_modelText->setVisible(lane != nullptr);
+    for (QLabel* label : {m_deviceText, m_stepText, m_recorderText, m_frameText})
         label->setVisible(lane != nullptr);
     if (!lane) return;
     const LaneInfo& info = lane->info();
-    m_modelText->setText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
+    m_modelText->setWholeText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
                              .arg(QString::fromStdString(info.model_name))
                              .arg(info.layers)
                              .arg(info.query_heads)

@@ -13,6 +13,7 @@
 
 class QAction;
 class QLabel;
+class QMenu;
 class QSpinBox;
 class QStackedWidget;
 class QToolBar;
@@ -42,6 +43,9 @@ public:
     // Milliseconds from the start of the process to the first paint of the window (10 ms steps); empty before.
     std::optional<double> firstPaintMs() const { return m_firstPaintMs; }
     QString notice() const;
+    // What the context menu of a view offers for what was pointed at.
+    void fillViewMenu(QMenu* menu, View* view, const Pick& meant);
+    static void addChoices(QMenu* menu, View* view);
 
 protected:
     void closeEvent(QCloseEvent* event) override;
@@ -65,6 +69,14 @@ private:
     void newSession();
     void addRequest();
     void editBreakpoints();
+    void proposeBreakpoint(const Breakpoint& breakpoint);
+    void setBreakpoints(std::vector<Breakpoint> breakpoints);
+    QStringList laneNames() const;
+    void fork(SequenceId chosen, std::optional<std::uint32_t> position);
+    void act(const ScenarioAction& action);
+    void showViewMenu(View* view, const QPoint& global, const Pick& meant);
+    void restoreChoices();
+    void saveChoices() const;
     void saveResults();
     void chooseSweep();
     void chooseThreads();
@@ -91,12 +103,13 @@ private:
     QList<QAction*> m_tabActions;
     QToolBar* m_toolBar = nullptr;
     QAction *m_rewind = nullptr, *m_back = nullptr, *m_step = nullptr, *m_run = nullptr, *m_pause = nullptr;
-    QAction *m_addRequest = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
+    QAction *m_addRequest = nullptr, *m_fork = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
     QAction *m_saveResults = nullptr, *m_closeSession = nullptr;
     QSpinBox* m_stepField = nullptr;
     QLabel* m_stepCount = nullptr;
     ElidedLabel* m_reason = nullptr;
-    QLabel *m_modelText = nullptr, *m_deviceText = nullptr, *m_stepText = nullptr, *m_recorderText = nullptr,
+    ElidedLabel* m_modelText = nullptr;
+    QLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_recorderText = nullptr,
            *m_frameText = nullptr;
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

@@ -55,6 +55,12 @@ void MainWindow::buildActions() {
     m_addRequest = action(tr("Add request…"), QStringLiteral("add"), {QKeySequence(Qt::CTRL | Qt::Key_A)});
     m_addRequest->setIconText(tr("Request"));
     connect(m_addRequest, &QAction::triggered, this, &MainWindow::addRequest);
+    m_fork = action(tr("Fork…"), QStringLiteral("fork"), {QKeySequence(Qt::CTRL | Qt::Key_D)});
+    m_fork->setIconText(tr("Fork"));
+    connect(m_fork, &QAction::triggered, this, [this] {
+        const Pick& locked = m_controller.cursor()->locked();
+        fork(locked.sequence.value_or(m_controller.cursor()->sequence()), locked.position);
+    });
     m_breakpoints = action(tr("Breakpoints…"), QStringLiteral("breakpoint"), {QKeySequence(Qt::CTRL | Qt::Key_B)});
     m_breakpoints->setIconText(tr("Breakpoints"));
     connect(m_breakpoints, &QAction::triggered, this, &MainWindow::editBreakpoints);
@@ -124,7 +130,7 @@ void MainWindow::buildMenus() {
     QMenu* run = menuBar()->addMenu(tr("&Run"));
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
     run->addSeparator();
-    run->addActions({m_addRequest, m_breakpoints, m_continueUncached});
+    run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
     run->addSeparator();
     run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
     run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
@@ -174,7 +180,7 @@ void MainWindow::buildToolBar() {
     m_toolBar->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
     m_toolBar->addActions({m_rewind, m_back, m_step, m_run, m_pause});
     m_toolBar->addSeparator();
-    m_toolBar->addActions({m_addRequest, m_breakpoints});
+    m_toolBar->addActions({m_addRequest, m_fork, m_breakpoints});
     m_toolBar->addSeparator();
     m_toolBar->addWidget(new QLabel(tr(" Step ")));
     m_stepField = new QSpinBox;
@@ -226,6 +232,9 @@ void MainWindow::updateState() {
     m_step->setEnabled(session && !running && (more || cursor->step() + 1 < steps));
     m_run->setEnabled(more && !running);
     m_pause->setEnabled(running);
+    m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
+    const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;
+    m_breakpoints->setIconText(breakpoints > 0 ? tr("Breakpoints %1").arg(breakpoints) : tr("Breakpoints"));
     for (QAction* each : {m_addRequest, m_breakpoints, m_closeSession, m_saveResults, m_reset})
         each->setEnabled(session);
     m_continueUncached->setEnabled(session && !running);
@@ -238,7 +247,8 @@ void MainWindow::updateState() {
     m_stepCount->setText(steps > 0 ? tr(" of %1 ").arg(steps - 1) : tr(" none yet "));
     QString reason;
     if (session) {
-        reason = QString::fromStdString(m_controller.session()->recording()->reason());
+        // What the notice above the views says at length is not said twice.
+        if (m_notice->sentence().isEmpty()) reason = QString::fromStdString(m_controller.session()->recording()->reason());
         if (reason.isEmpty()) {
             switch (phase) {
             case Phase::running: reason = tr("Running"); break;

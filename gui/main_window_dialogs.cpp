@@ -74,8 +74,8 @@ void MainWindow::addRequest() {
 
 void MainWindow::editBreakpoints() {
     if (!m_controller.hasSession()) return;
-    BreakpointDialog dialog(m_controller.session()->breakpoints(), this);
-    if (dialog.exec() == QDialog::Accepted) m_controller.session()->set_breakpoints(dialog.breakpoints());
+    BreakpointDialog dialog(m_controller.session()->breakpoints(), laneNames(), this);
+    if (dialog.exec() == QDialog::Accepted) setBreakpoints(dialog.breakpoints());
 }
 
 void MainWindow::saveResults() {
@@ -176,6 +176,9 @@ void MainWindow::about() {
            "<tr><td>Home, End</td><td>first, last step</td></tr>"
            "<tr><td>Hover, click, Esc</td><td>preview in every view, lock, clear</td></tr>"
            "<tr><td>F</td><td>fit the view</td></tr>"
+           "<tr><td>C, Shift+C</td><td>what the view with the focus shows (colour, order); its context menu has all</td></tr>"
+           "<tr><td>N, Shift+N</td><td>in the events: next, previous of the kind</td></tr>"
+           "<tr><td>Ctrl+D, Ctrl+B</td><td>fork a sequence, breakpoints</td></tr>"
            "<tr><td>F1, F2, F4</td><td>Step, Compare, Profile</td></tr>"
            "<tr><td>F11</td><td>projector: full screen, large type</td></tr>"
            "<tr><td>Ctrl+E, Ctrl+C</td><td>export, copy the view that has the focus</td></tr>"

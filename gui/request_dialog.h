@@ -3,9 +3,9 @@
 // One request (while a session runs) or a whole new session over one prompt.
 #pragma once
 
-#include "engine/serve/scenario.h"
+#include <QDialog>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
 
-#include <QDialog>
+#include "engine/serve/scenario.h"
 
 class QCheckBox;
 class QComboBox;

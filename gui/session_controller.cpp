@@ -244,4 +244,43 @@ void SessionController::continueUncached() {
     m_clock.wake();
 }
 
+QString SessionController::act(const ScenarioAction& action) {
+    if (!m_session) return {};
+    const auto accepted = m_session->act(action);
+    if (!accepted) return QString::fromStdString(accepted.error().message());
+    step();
+    return {};
+}
+
+ScenarioAction SessionController::fork(const ForkChoice& choice) {
+    ScenarioAction action;
+    action.kind = ActionKind::fork;
+    action.request = choice.parent;
+    action.as = choice.name;
+    action.position = choice.position;
+    action.prompt = choice.prompt;
+    action.max_new_tokens = choice.max_new_tokens;
+    return action;
+}
+
+ScenarioAction SessionController::preempt(const QString& sequence) {
+    ScenarioAction action;
+    action.kind = ActionKind::preempt;
+    action.request = sequence.toStdString();
+    return action;
+}
+
+ScenarioAction SessionController::evict(BlockId block) {
+    ScenarioAction action;
+    action.kind = ActionKind::evict;
+    action.block = block.value;
+    return action;
+}
+
+ScenarioAction SessionController::resetPrefixCache() {
+    ScenarioAction action;
+    action.kind = ActionKind::reset_prefix_cache;
+    return action;
+}
+
 }  // namespace kvloupe

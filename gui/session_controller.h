@@ -4,11 +4,13 @@
 // the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was.
 #pragma once
 
+#include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
+
 #include "engine/serve/session.h"
+#include "gui/fork_dialog.h"
 #include "views/cursor.h"
 #include "views/frame_clock.h"
 
-#include <QObject>
 #include <QString>
 
 #include <atomic>
@@ -58,6 +60,12 @@ public:
     void pause();
     void reset();
     void continueUncached();
+    // Actions on sequences and blocks, carried out by all lanes in the next step. Returns why it cannot be, "" if it can.
+    QString act(const ScenarioAction& action);
+    static ScenarioAction fork(const ForkChoice& choice);
+    static ScenarioAction preempt(const QString& sequence);
+    static ScenarioAction evict(BlockId block);
+    static ScenarioAction resetPrefixCache();
 
 Q_SIGNALS:
     void loadingChanged();

@@ -6,6 +6,7 @@
 #include <QApplication>
 #include <QFont>
 #include <QPalette>
+#include <QProxyStyle>
 #include <QStyleFactory>
 
 namespace kvloupe {
@@ -23,6 +24,18 @@ double systemPointSize() {
     return size > 0 ? size : 9.0;
 }
 
+constexpr int tip_delay_ms = 150;  // design/NOTES, states: tips come after 150 ms
+
+// Fusion with early tips.
+class WindowStyle : public QProxyStyle {
+public:
+    WindowStyle() : QProxyStyle(QStyleFactory::create(QStringLiteral("Fusion"))) {}
+
+    int styleHint(StyleHint hint, const QStyleOption* option, const QWidget* widget, QStyleHintReturn* data) const override {
+        return hint == SH_ToolTip_WakeUpDelay ? tip_delay_ms : QProxyStyle::styleHint(hint, option, widget, data);
+    }
+};
+
 QString styleSheet(const Palette& colours) {
     return QStringLiteral(
                "QMainWindow, QDialog { background: %1; }"
@@ -36,6 +49,9 @@ QString styleSheet(const Palette& colours) {
                "QToolButton:disabled { color: %7; background: transparent; }"
                "QToolButton#dockButton { padding: 1px; border: 1px solid transparent; background: transparent; }"
                "QToolButton#dockButton:hover, QToolButton#dockButton:focus { border-color: %3; }"
+               "QToolButton#dockChoice { padding: 0 6px; border: 1px solid %3; border-radius: 4px; background: %2; color: %9; }"
+               "QToolButton#dockChoice::menu-indicator { image: none; }"
+               "QToolButton#dockChoice:hover, QToolButton#dockChoice:focus { border-color: %5; }"
                "QTableView, QTreeView, QListView { background: %2; border: 0; gridline-color: %8; "
                "selection-background-color: %6; selection-color: %4; }"
                "QHeaderView::section { background: %2; color: %9; border: 0; border-bottom: 1px solid %3; "
@@ -89,7 +105,7 @@ void applyTheme(QApplication& application, Theme theme, double fontScale) {
     for (const QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText})
         palette.setColor(QPalette::Disabled, role, colours.ink3);
 
-    QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+    QApplication::setStyle(new WindowStyle);
     QFont font = QApplication::font();
     font.setPointSizeF(points * fontScale);
     QApplication::setFont(font);

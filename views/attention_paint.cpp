@@ -97,9 +97,17 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     // Block borders, with the physical ids above; every n-th where they would touch.
     const std::uint32_t group = groupSize();
     const double blockWidth = pitch * group;
-    const auto labelEvery = std::max(1u, static_cast<std::uint32_t>(std::ceil(canvas.u(22) / blockWidth)));
+    const TextStyle idStyle{10.5, QFont::Normal, colours.ink2, m_blockSize != 0};
+    const auto nameOf = [&](std::uint32_t block) {
+        return m_blockSize == 0 ? QString::number(block * group)
+               : block < m_table.size() ? QString::number(m_table[block].value) : QStringLiteral("–");
+    };
+    double widest = canvas.u(14);
+    for (std::uint32_t block = 0; block * group < m_extent; ++block) widest = std::max(widest, canvas.width(nameOf(block), idStyle));
+    const auto labelEvery = std::max(1u, static_cast<std::uint32_t>(std::ceil((widest + canvas.u(6)) / blockWidth)));
     QColor border = colours.ink2;
     border.setAlphaF(blockWidth > canvas.u(8) ? 0.55f : 0.2f);
+    double labelled = plot.left();  // where the label before ends
     for (std::uint32_t block = 0; block * group < m_extent; ++block) {
         const double at = block * blockWidth;
         if (block > 0 && blockWidth > canvas.u(3)) {
@@ -108,12 +116,15 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
             painter.drawLine(QPointF(plot.left(), plot.top() + at), QPointF(plot.right(), plot.top() + at));
         }
         if (block % labelEvery != 0) continue;
-        const double width = std::min(blockWidth * labelEvery, plot.width() - at);
-        const QString name = m_blockSize == 0            ? QString::number(block * group)
-                             : block < m_table.size()    ? QString::number(m_table[block].value)
-                                                         : QStringLiteral("–");
-        canvas.text(QRectF(plot.left() + at, plot.top() - canvas.u(16), std::max(width, canvas.u(18)), canvas.u(14)), name,
-                    {10.5, QFont::Normal, colours.ink2, m_blockSize != 0}, Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
+        // Whole ids: one that has no room at the right end moves left, or goes where its neighbour stands.
+        const double need = canvas.width(nameOf(block), idStyle) + 2;
+        const double width = std::max(labelEvery == 1 ? blockWidth : need, need);
+        const double left = std::min(plot.left() + at, plot.right() + canvas.u(8) - width);
+        if (left >= labelled) {
+            canvas.text(QRectF(left, plot.top() - canvas.u(16), width, canvas.u(14)), nameOf(block), idStyle,
+                        Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
+            labelled = left + need + canvas.u(3);
+        }
         canvas.text(QRectF(plot.left() - canvas.u(34), plot.top() + at - canvas.u(1), canvas.u(30), canvas.u(13)),
                     QString::number(block * group), {10.5, QFont::Normal, colours.ink3, false}, Qt::AlignRight | Qt::AlignVCenter,
                     Qt::ElideNone);

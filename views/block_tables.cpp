@@ -237,7 +237,8 @@ void BlockTables::paintCell(const Canvas& canvas, const QRectF& box, const Row& 
     const TextStyle idStyle{12, QFont::Bold, colours.ink1, true}, small{10.5, QFont::Normal, colours.ink1, false};
     canvas.text(line1, QString::number(block.value), idStyle, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     const double idWidth = canvas.width(QString::number(block.value), idStyle) + canvas.u(6);
-    const QString right = shared ? QCoreApplication::translate("kvloupe::BlockTables", "%1 owners").arg(stored.owners)
+    const QString right = shared && box.width() < canvas.u(92) ? QStringLiteral("×%1").arg(stored.owners)
+                          : shared ? QCoreApplication::translate("kvloupe::BlockTables", "%1 owners").arg(stored.owners)
                           : stored.filled < m_blockSize ? QStringLiteral("%1/%2").arg(stored.filled).arg(m_blockSize) : QString();
     canvas.text(line1.adjusted(idWidth, 0, 0, 0), right, small, Qt::AlignRight | Qt::AlignVCenter);
     const std::size_t index = static_cast<std::size_t>(&row - m_rows.data());

@@ -36,6 +36,12 @@ QString ComparisonView::formula() const {
              formatCount(info.bytes_per_token), formatBytes(info.bytes_per_token * tokens), formatCount(tokens));
 }
 
+std::vector<int> ComparisonView::columnsByWeight() const {
+    return {ComparisonModel::lane,     ComparisonModel::kvBytes,  ComparisonModel::decode,  ComparisonModel::bytesPerToken,
+            ComparisonModel::blocks,   ComparisonModel::predicted, ComparisonModel::residual, ComparisonModel::prefill,
+            ComparisonModel::logits,   ComparisonModel::kvHeads,  ComparisonModel::storedAs, ComparisonModel::weights};
+}
+
 void ComparisonView::refresh() {
     if (!cursor()->recording() || cursor()->recording()->lanes().empty()) {
         setEmpty(tr("Nothing is open. Open a model or a scenario to compare its lanes."));
@@ -48,7 +54,7 @@ void ComparisonView::refresh() {
     m_model->update(palette_(), textFont(11.5));
     bool narrow = restyled || before != m_model->rowCount();
     for (int column = 0; column < m_model->columnCount() && !narrow; ++column)
-        narrow = columnNeeds(column) > table()->columnWidth(column);
+        narrow = !table()->isColumnHidden(column) && columnNeeds(column) > table()->columnWidth(column);
     if (narrow) sizeColumns();
     setFooter(formula());
     setSubtitle(cursor()->step() < 0 ? tr("no step recorded yet")

@@ -16,6 +16,7 @@ public:
 
 protected:
     void refresh() override;
+    std::vector<int> columnsByWeight() const override;
 
 private:
     QString formula() const;

@@ -116,7 +116,9 @@ void GenealogyView::paintJoints(const Canvas& canvas, const Layout& layout, doub
             double glyphX = x;
             if (event.kind == EventKind::fork && line.parent != BlockLineage::none && line.parent < layout.shown) {
                 painter.setPen(QPen(colour(hold.event), canvas.u(1.2)));
-                painter.drawLine(QPointF(x, middle(line.parent) + canvas.u(6)), QPointF(x, middle(i) - canvas.u(10)));
+                painter.drawLine(QPointF(x, middle(line.parent) + canvas.u(6)), QPointF(x, middle(i) - canvas.u(5.5)));
+                canvas.glyph(event.kind, QPointF(x, middle(line.parent) - canvas.u(8.5)), 8, colour(hold.event));
+                continue;
             } else if (event.kind == EventKind::allocate) {
                 glyphX = std::max(axis.plot.left(), axis.x(hold.begin)) + canvas.u(3.5);
             }

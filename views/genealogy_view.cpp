@@ -22,10 +22,28 @@ constexpr std::size_t most_lines = 24;  // sequences drawn; of more, those that 
 }  // namespace
 
 GenealogyView::GenealogyView(Cursor* cursor, QWidget* parent)
-    : ListView(QStringLiteral("genealogy"), tr("Genealogy"), cursor, parent) {}
+    : ListView(QStringLiteral("genealogy"), tr("Genealogy"), cursor, parent) {
+    connect(cursor, &Cursor::stepRangeChanged, this, &GenealogyView::followSteps);
+    followSteps();
+}
+
+// The views on the axis of steps show the same part of it.
+void GenealogyView::shareSteps() {
+    if (m_range.zoomed()) cursor()->setStepRange(range());
+    else cursor()->setStepRange(std::nullopt);
+}
+
+void GenealogyView::followSteps() {
+    const auto& shared = cursor()->stepRange();
+    const QVariant wanted = shared ? QVariant(QPointF(shared->first, shared->second)) : QVariant();
+    if (wanted == m_range.state()) return;
+    m_range.setState(wanted);
+    restoreZoom(zoomState());  // another view zoomed: that is no step of this one's own
+}
 
 void GenealogyView::fit() {
     m_range.fit();
+    shareSteps();
     ListView::fit();
     explain();
     update();
@@ -33,6 +51,7 @@ void GenealogyView::fit() {
 
 void GenealogyView::setZoomState(const QVariant& state) {
     m_range.setState(state);
+    shareSteps();
     explain();
     update();
 }
@@ -241,6 +260,7 @@ void GenealogyView::wheelEvent(QWheelEvent* event) {
                  -sideways * (layout.axis.end - layout.axis.begin) * 0.1, cursor()->stepCount());
     event->accept();
     zoomChanged();
+    shareSteps();
     explain();
     update();
 }
@@ -258,6 +278,7 @@ void GenealogyView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Minus:
         m_range.zoom(event->key() == Qt::Key_Minus ? 1.25 : 0.8, cursor()->step() + 0.5, 0, cursor()->stepCount());
         zoomChanged();
+        shareSteps();
         explain();
         update();
         break;

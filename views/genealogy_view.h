@@ -68,6 +68,8 @@ private:
     Layout layoutFor(const QRectF& area) const;
     Told tell(std::uint64_t event) const;
     void explain();
+    void shareSteps();
+    void followSteps();
     double stripHeight() const;
     std::optional<std::uint32_t> holdAt(const Layout& layout, const QPointF& point) const;
     Pick pickEvent(std::uint64_t event) const;

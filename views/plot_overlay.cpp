@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 namespace kvloupe {
 
@@ -103,23 +105,59 @@ void PlotOverlay::drawLevels(QCPPainter& painter, std::size_t panel) const {
     }
 }
 
-// Above the lines, or below where there is no room.
+// A line between two points of a curve of the panel passes through the box.
+bool PlotOverlay::touchesCurve(std::size_t panel, const QRectF& box) const {
+    const QCPAxisRect* rect = panels[panel].rect;
+    const double from = rect->axis(QCPAxis::atBottom)->pixelToCoord(box.left());
+    const double to = rect->axis(QCPAxis::atBottom)->pixelToCoord(box.right());
+    for (int i = 0; i < mParentPlot->graphCount(); ++i) {
+        const QCPGraph* graph = mParentPlot->graph(i);
+        if (!graph->visible() || graph->keyAxis()->axisRect() != rect) continue;
+        double least = 1e9, greatest = -1e9;
+        const auto end = graph->data()->findEnd(to, true);
+        for (auto it = graph->data()->findBegin(from, true); it != end; ++it) {
+            if (std::isnan(it->value)) continue;
+            const double y = yPixel(panel, it->value);
+            least = std::min(least, y);
+            greatest = std::max(greatest, y);
+        }
+        if (least <= box.bottom() && greatest >= box.top()) return true;
+    }
+    return false;
+}
+
+// At the left above its line; where a curve passes there, below it, or further right.
 void PlotOverlay::drawLevelTexts(QCPPainter& painter, std::size_t panel) const {
     const QRectF rect(panels[panel].rect->rect());
     const QFontMetricsF metrics(small);
     painter.setFont(small);
     painter.setPen(palette->ink2);
-    double last = -1e9;
+    std::vector<QRectF> taken;
     for (const PlotLevel& level : data.levels) {
         if (level.panel != static_cast<int>(panel)) continue;
         const double y = yPixel(panel, level.value);
         if (y < rect.top() - 1 || y > rect.bottom() + 1) continue;
-        const bool below = y - metrics.height() < rect.top() - 2;
-        const double baseline = below ? y + metrics.height() - 2 : y - 4;
-        if (std::abs(baseline - last) < metrics.height()) continue;
-        last = baseline;
-        textOnPanel(painter, QPointF(rect.left() + 6, baseline),
-                    metrics.elidedText(level.text, Qt::ElideRight, rect.width() - 12), palette->panel);
+        const QString text = metrics.elidedText(level.text, Qt::ElideRight, rect.width() - 12);
+        const double width = metrics.horizontalAdvance(text) + 4;
+        const auto boxAt = [&](double x, bool below) {
+            return QRectF(x, below ? y + 2 : y - 3 - metrics.height(), width, metrics.height());
+        };
+        const auto inside = [&](const QRectF& box) {
+            return box.top() >= rect.top() - 2 && box.bottom() <= rect.bottom() + 2 &&
+                   std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(box); });
+        };
+        std::optional<QRectF> chosen, possible;
+        for (double x = rect.left() + 4; x + width <= rect.right() && !chosen; x += std::max(20.0, rect.width() / 12))
+            for (const bool below : {false, true}) {
+                const QRectF box = boxAt(x, below);
+                if (!inside(box)) continue;
+                if (!possible) possible = box;
+                if (!chosen && !touchesCurve(panel, box)) chosen = box;
+            }
+        if (!chosen) chosen = possible;
+        if (!chosen) continue;
+        taken.push_back(*chosen);
+        textOnPanel(painter, QPointF(chosen->left() + 2, chosen->top() + metrics.ascent()), text, palette->panel);
     }
 }
 

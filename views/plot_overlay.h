@@ -47,6 +47,7 @@ protected:
 private:
     void drawFade(QCPPainter& painter) const;
     void drawLevels(QCPPainter& painter, std::size_t panel) const;
+    bool touchesCurve(std::size_t panel, const QRectF& box) const;
     void drawLevelTexts(QCPPainter& painter, std::size_t panel) const;
     void drawMarkers(QCPPainter& painter, std::size_t panel) const;
     // Caption and notes flow from left to right above the panel; without a painter they are only counted.

@@ -146,7 +146,7 @@ void PoolView::paintCallout(const Canvas& canvas, const PoolLayout& layout) cons
     }
     QRectF second(text.left(), first.bottom(), text.width(), text.height() / 2);
     if (m_callout.fork && !layout.calloutLink.isEmpty()) {
-        canvas.text(layout.calloutLink, tr("Show the fork that shared it (step %1)").arg(m_callout.forkStep),
+        canvas.text(layout.calloutLink, tr("Show the fork (step %1)").arg(m_callout.forkStep),
                     {12, QFont::Normal, colours.accent, false}, Qt::AlignRight | Qt::AlignVCenter);
         second.setRight(layout.calloutLink.left() - canvas.u(8));
     }

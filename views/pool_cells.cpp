@@ -95,10 +95,12 @@ void PoolView::paintUsed(const Canvas& canvas, const PoolLayout& layout, std::ui
                     Qt::AlignLeft | Qt::AlignTop, Qt::ElideNone);
     if (layout.slotBar) paintSlots(canvas, cell, block);
     if (shared && layout.cellWidth >= canvas.u(16)) {
-        const double side = std::min(canvas.u(17), cell.height() * 0.6);
+        const bool counted = layout.cellWidth >= canvas.u(28);
+        const double side = counted ? std::min(canvas.u(17), cell.height() * 0.6) : canvas.u(6);
         painter.setPen(Qt::NoPen);
         painter.setBrush(colours.ink1);
         painter.drawPolygon(QPolygonF({cell.topRight() - QPointF(side, 0), cell.topRight(), cell.topRight() + QPointF(0, side)}));
+        if (!counted) return;
         const QString count = stored.owners > 9 ? QStringLiteral("+") : QString::number(stored.owners);
         canvas.text(QRectF(cell.right() - canvas.u(9.5), cell.top() + canvas.u(0.5), canvas.u(9), canvas.u(10)), count,
                     {10, QFont::Bold, colours.panel, false}, Qt::AlignCenter, Qt::ElideNone);

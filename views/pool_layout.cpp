@@ -32,7 +32,7 @@ PoolLayout PoolLayout::compute(const QRectF& area, std::uint32_t blocks, std::ui
         const double height = area.height() >= u(340) ? u(44) : u(28);  // cause beside the title, or below it
         out.callout = QRectF(room.left(), room.top(), room.width(), height);
         if (height > u(40) && area.width() >= u(560))
-            out.calloutLink = QRectF(room.right() - u(270), room.top() + height / 2, u(260), height / 2 - u(4));
+            out.calloutLink = QRectF(room.right() - u(180), room.top() + height / 2, u(170), height / 2 - u(4));
         room.setTop(room.top() + height + u(8));
     }
     if (queueStrip && area.height() >= u(250)) {

@@ -23,7 +23,8 @@ void PrefixHistory::take(const Event& event, std::uint64_t index) {
     case EventKind::swap_in: begin(event.block, index); break;
     case EventKind::copy_on_write: begin(BlockId(event.other), index); break;
     case EventKind::prefix_hit:
-        if (inPool) m_entries[event.block.value].push_back({index, SequenceId::none(), 0});
+        // Merging a duplicate into the radix tree's block saved no computation: it is no hit.
+        if (inPool && event.cause != Cause::duplicate_owner) m_entries[event.block.value].push_back({index, SequenceId::none(), 0});
         break;
     default: break;
     }

@@ -135,7 +135,8 @@ void PrefixTreeView::paintRow(const Canvas& canvas, const Layout& layout, std::u
     const double end = x(layout, (last.logical + 1.0) * m_blockSize) + canvas.u(8);
     const QString text = rowText(row);
     const TextStyle style{11, QFont::Normal, colours.ink2, false};
-    if (end > layout.plot.left() && end + canvas.width(text, style) <= layout.plot.right() + canvas.u(4))
+    const double left = layout.plot.right() + canvas.u(6) - end;
+    if (end > layout.plot.left() && left >= std::min(canvas.width(text, style), canvas.u(70)))
         canvas.text(QRectF(end, top, layout.plot.right() + canvas.u(6) - end, layout.row), text, style);
     painter.restore();
 }

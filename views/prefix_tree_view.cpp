@@ -201,7 +201,7 @@ void PrefixTreeView::wheelEvent(QWheelEvent* event) {
 void PrefixTreeView::keyPressEvent(QKeyEvent* event) {
     const int card = currentCard();
     const bool sideways = event->key() == Qt::Key_Left || event->key() == Qt::Key_Right;
-    if (sideways && keyboardDriven() && card >= 0 && !isEmptyShown()) {
+    if (sideways && card >= 0 && !isEmptyShown()) {
         const PrefixTree::Row& row = m_tree.rows()[static_cast<std::size_t>(card)];
         const std::uint32_t last = row.end - row.begin - 1;
         m_column = std::min(m_column, last);
@@ -264,6 +264,7 @@ QString PrefixTreeView::rowText(const PrefixTree::Row& row) const {
     QStringList parts;
     if (tokens || !evicted) parts << tr("%1 tokens").arg(formatCount(tokens));
     if (evicted) parts << tr("%1 evicted").arg(formatCount(evicted));
+    if (m_state->groups() > 1) parts << tr("group %1").arg(m_tree.nodes()[m_tree.order()[row.begin]].group);
     if (hits) parts << (hits == 1 ? tr("1 hit") : tr("%1 hits").arg(formatCount(hits)));
     QString text = originMark(Origin::measured) + QLatin1Char(' ') + parts.join(QStringLiteral(" · "));
     if (!next) return text;

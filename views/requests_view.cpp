@@ -271,6 +271,8 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     canvas.text(second, right, small, Qt::AlignRight | Qt::AlignVCenter);
     canvas.text(second.adjusted(side + canvas.u(6), 0, -canvas.width(right, small) - canvas.u(6), 0),
                 entry.parent.valid() ? tr("from %1 at %2").arg(entry.parentName, formatCount(entry.forkedAt))
+                : entry.shared > 0   ? tr("%1 + %2 of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
+                                                               formatCount(entry.limit - entry.prompt))
                                      : tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
                                                    formatCount(entry.limit - entry.prompt)), small);
     // Progress: prompt, new tokens, what may still come; what is not computed yet is hatched.

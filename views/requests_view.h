@@ -48,6 +48,7 @@ public:
     };
     const std::vector<Entry>& entries() const { return m_entries; }
     std::vector<ViewChoice> choices() const override;
+    using View::choose;  // beside the choice of a card
 
 private:
     enum class Order { state, waste, blocks, tokens };

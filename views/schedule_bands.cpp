@@ -48,9 +48,11 @@ void ScheduleView::paintBand(const Canvas& canvas, const Layout& layout, Band ba
     painter.setRenderHint(QPainter::Antialiasing, false);
     if (axis.perStep >= 1) {
         const auto last = static_cast<std::uint32_t>(std::min<double>(m_data.steps(), std::ceil(axis.end)));
-        const double width = axis.perStep - (axis.perStep > 6 ? 1 : 0);
-        for (auto step = static_cast<std::uint32_t>(std::max(0.0, axis.begin)); step < last; ++step)
-            column(axis.x(step), width, m_data.load(step, step + 1));
+        for (auto step = static_cast<std::uint32_t>(std::max(0.0, axis.begin)); step < last; ++step) {
+            // On whole pixels, so that neighbours meet.
+            const double left = std::floor(axis.x(step)), right = std::floor(axis.x(step + 1.0));
+            column(left, right - left - (axis.perStep > 8 ? 1 : 0), m_data.load(step, step + 1));
+        }
     } else {
         const auto columns = static_cast<int>(area.width());
         for (int x = 0; x < columns; ++x) {
@@ -67,25 +69,11 @@ void ScheduleView::paintBand(const Canvas& canvas, const Layout& layout, Band ba
     painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
 }
 
-void ScheduleView::paintLegend(const Canvas& canvas, const QRectF& area) const {
-    // From the right; what does not occur is left out, what has no room too.
+void ScheduleView::paintLegend(const Canvas& canvas, const Layout& layout, const QRectF& area) const {
+    // Right-aligned; what does not occur is left out, and the last where there is no room.
     const Palette& colours = canvas.colours();
     QPainter& painter = canvas.painter();
     const TextStyle style{10.5, QFont::Normal, colours.ink2, false};
-    double x = area.right();
-    const auto entry = [&](const QString& name, double sample, const auto& draw) {
-        const double width = canvas.width(name, style) + canvas.u(sample + 14);
-        if (x - width < area.left() + canvas.u(8)) return;
-        x -= width;
-        draw(QPointF(x + canvas.u(2 + sample / 2), area.center().y() + canvas.u(1)));
-        canvas.text(QRectF(x + canvas.u(sample + 6), area.top() + canvas.u(1), width, area.height()), name, style);
-    };
-    static constexpr EventKind kinds[] = {EventKind::reject, EventKind::preempt, EventKind::copy_on_write, EventKind::fork,
-                                          EventKind::prefix_hit, EventKind::resume};
-    const QString names[] = {tr("rejected"), tr("preemption"), tr("copy-on-write"), tr("fork"), tr("prefix hit"), tr("resumes")};
-    for (std::size_t i = 0; i < std::size(kinds); ++i)
-        if (m_data.anyMark(kinds[i]))
-            entry(names[i], 9, [&](const QPointF& centre) { canvas.glyph(kinds[i], centre, 8, colours.ink2); });
     const auto box = [&](const QPointF& centre, double height) {
         return QRectF(centre.x() - canvas.u(8), centre.y() - canvas.u(height / 2), canvas.u(16), canvas.u(height));
     };
@@ -94,27 +82,62 @@ void ScheduleView::paintLegend(const Canvas& canvas, const QRectF& area) const {
         painter.setBrush(Qt::NoBrush);
         painter.drawRect(frame.adjusted(0.5, 0.5, -0.5, -0.5));
     };
-    if (m_data.anyPhase(Doing::waiting)) entry(tr("waiting"), 16, [&](const QPointF& c) { framed(box(c, 6)); });
-    if (m_data.anyPhase(Doing::swapped))
-        entry(tr("swapped out"), 16, [&](const QPointF& c) {
+    const auto phase = [&](Doing doing, const QPointF& c) {
+        switch (doing) {
+        case Doing::prefill: painter.fillRect(QRectF(c.x() - canvas.u(6), c.y() - canvas.u(5), canvas.u(12), canvas.u(10)), colours.tokenStates); break;
+        case Doing::decode: painter.fillRect(box(c, 5), colours.reserved); break;
+        case Doing::waiting: framed(box(c, 6)); break;
+        case Doing::preempted:
+            canvas.hatch(box(c, 9), colours.ink3, 4);
+            framed(box(c, 9));
+            break;
+        case Doing::swapped: {
             const QRectF frame = box(c, 9);
             canvas.hatch(frame, colours.ink3, 4);
             painter.save();
             painter.setClipRect(frame, Qt::IntersectClip);
+            painter.setPen(QPen(colours.ink3, canvas.u(1)));
             for (double at = frame.left() - frame.height(); at < frame.right(); at += canvas.u(4))
                 painter.drawLine(QPointF(at, frame.top()), QPointF(at + frame.height(), frame.bottom()));
             painter.restore();
             framed(frame);
-        });
-    if (m_data.anyPhase(Doing::preempted))
-        entry(tr("preempted"), 16, [&](const QPointF& c) {
-            canvas.hatch(box(c, 9), colours.ink3, 4);
-            framed(box(c, 9));
-        });
-    if (m_data.anyPhase(Doing::decode)) entry(tr("decode"), 16, [&](const QPointF& c) { painter.fillRect(box(c, 5), colours.reserved); });
-    if (m_data.anyPhase(Doing::prefill)) entry(tr("prefill"), 12, [&](const QPointF& c) {
-        painter.fillRect(QRectF(c.x() - canvas.u(6), c.y() - canvas.u(5), canvas.u(12), canvas.u(10)), colours.tokenStates);
-    });
+            break;
+        }
+        }
+    };
+    struct Entry {
+        QString name;
+        std::optional<Doing> doing;
+        EventKind kind = EventKind::arrive;
+        double width = 0;
+    };
+    std::vector<Entry> entries;
+    for (const Doing doing : {Doing::prefill, Doing::decode, Doing::waiting, Doing::preempted, Doing::swapped})
+        if (m_data.anyPhase(doing)) entries.push_back({phaseName(doing), doing});
+    const std::pair<EventKind, QString> kinds[] = {{EventKind::preempt, tr("preemption")}, {EventKind::copy_on_write, tr("copy-on-write")},
+                                                   {EventKind::prefix_hit, tr("prefix hit")}, {EventKind::fork, tr("fork")},
+                                                   {EventKind::resume, tr("resumes")}, {EventKind::reject, tr("rejected")}};
+    if (layout.pitch >= canvas.u(9))  // else no marks are drawn
+        for (const auto& [kind, name] : kinds)
+            if (m_data.anyMark(kind)) entries.push_back({name, std::nullopt, kind});
+    double total = 0;
+    std::size_t count = 0;
+    for (Entry& entry : entries) {
+        entry.width = canvas.width(entry.name, style) + canvas.u(entry.doing ? 32 : 24);
+        if (total + entry.width > area.width() - canvas.u(8)) break;
+        total += entry.width;
+        ++count;
+    }
+    double x = area.right() - total;
+    for (std::size_t i = 0; i < count; ++i) {
+        const Entry& entry = entries[i];
+        const double sample = entry.doing ? 16 : 9;
+        const QPointF centre(x + canvas.u(4 + sample / 2), area.center().y() + canvas.u(1));
+        if (entry.doing) phase(*entry.doing, centre);
+        else canvas.glyph(entry.kind, centre, 8, colours.ink2);
+        canvas.text(QRectF(x + canvas.u(sample + 8), area.top() + canvas.u(1), entry.width, area.height()), entry.name, style);
+        x += entry.width;
+    }
 }
 
 }  // namespace kvloupe

@@ -128,8 +128,10 @@ void ScheduleData::take(const Event& event, std::uint64_t index) {
         work(sequence, Phase::decode, event.tokens, index);
         row(sequence, m_steps).decoded += event.tokens;
         break;
-    case EventKind::copy_on_write:
-    case EventKind::prefix_hit: mark(sequence, event.kind, index); break;
+    case EventKind::prefix_hit:
+        if (event.cause == Cause::duplicate_owner) break;  // a duplicate was merged, nothing was found
+        [[fallthrough]];
+    case EventKind::copy_on_write: mark(sequence, event.kind, index); break;
     case EventKind::reject:
     case EventKind::finish: {
         Row& ended = row(sequence, m_steps);

@@ -19,7 +19,7 @@ void ScheduleView::paintContent(QPainter& painter, const QRectF& area) {
     const Layout layout = layoutFor(area);
     const Palette& colours = canvas.colours();
     const Pick& pick = cursor()->shown();
-    if (layout.legend > canvas.u(10)) paintLegend(canvas, QRectF(area.left(), area.top(), area.width() - canvas.u(14), layout.legend));
+    if (layout.legend > canvas.u(10)) paintLegend(canvas, layout, QRectF(area.left(), area.top(), area.width() - canvas.u(14), layout.legend));
     painter.save();
     painter.setClipRect(QRectF(area.left(), layout.rows.top(), layout.rows.right() - area.left(), layout.rows.height()), Qt::IntersectClip);
     const auto rowArea = [&](SequenceId sequence) {
@@ -53,7 +53,9 @@ void ScheduleView::paintContent(QPainter& painter, const QRectF& area) {
         const bool locked = !cursor()->locked().empty();
         painter.save();
         painter.setClipRect(QRectF(area.left(), layout.rows.top() - 1, area.width(), layout.rows.height() + 2), Qt::IntersectClip);
-        canvas.outline(rowArea(*pick.sequence).adjusted(1, 0.5, -1, -0.5), colours.ink1, locked ? 2 : 1);
+        QRectF row = rowArea(*pick.sequence).adjusted(1, 0.5, -1, -0.5);
+        if (layout.pitch < canvas.u(10)) row.setLeft(layout.rows.left());  // rows without names
+        canvas.outline(row, colours.ink1, locked ? 2 : 1);
         painter.restore();
     }
     if (m_rowsZoomed && layout.shown < static_cast<double>(m_order.size())) {
@@ -71,7 +73,7 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
     const LaneRecord& lane = *cursor()->laneRecord();
     const double left = layout.rows.left() - layout.labels;
     const TextStyle caption{11, QFont::Normal, canvas.colours().ink2, false};
-    const bool wide = layout.labels > canvas.u(70);
+    const bool wide = layout.labels > canvas.u(80);
     if (layout.pitch >= canvas.u(10)) {
         const TextStyle name{std::clamp(layout.pitch / canvas.u(1) - 5, 8.0, 12.0), QFont::DemiBold, canvas.colours().ink1, false};
         const auto last = std::min<double>(static_cast<double>(m_order.size()), layout.first + layout.shown);
@@ -105,7 +107,7 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
         const double top = place.center().y() - line;
         const QRectF first(left + canvas.u(4), top, layout.labels - canvas.u(12), line);
         canvas.text(first, title, caption, Qt::AlignRight | Qt::AlignVCenter);
-        const QString reach = limit ? tr("%1 of %2").arg(formatCount(peak), formatCount(limit)) : tr("to %1").arg(formatCount(peak));
+        const QString reach = limit && wide ? tr("%1 of %2").arg(formatCount(peak), formatCount(limit)) : tr("to %1").arg(formatCount(peak));
         canvas.number(first.translated(0, line), Origin::measured, reach, {10.5, QFont::Normal, canvas.colours().ink3, false});
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/schedule_view.h"
 
-#include "engine/record/describe.h"
-#include "views/csv_line.h"
 #include "views/format.h"
 #include "views/picking.h"
 
@@ -23,10 +21,28 @@ constexpr double fewest_rows = 4;   // closest zoom
 }  // namespace
 
 ScheduleView::ScheduleView(Cursor* cursor, QWidget* parent)
-    : View(QStringLiteral("schedule"), tr("Scheduler"), cursor, parent) {}
+    : View(QStringLiteral("schedule"), tr("Scheduler"), cursor, parent) {
+    connect(cursor, &Cursor::stepRangeChanged, this, &ScheduleView::followSteps);
+    followSteps();
+}
+
+// The views on the axis of steps show the same part of it.
+void ScheduleView::shareSteps() {
+    if (m_range.zoomed()) cursor()->setStepRange(range());
+    else cursor()->setStepRange(std::nullopt);
+}
+
+void ScheduleView::followSteps() {
+    const auto& shared = cursor()->stepRange();
+    const QVariant wanted = shared ? QVariant(QPointF(shared->first, shared->second)) : QVariant();
+    if (wanted == m_range.state()) return;
+    m_range.setState(wanted);
+    restoreZoom(zoomState());  // another view zoomed: that is no step of this one's own
+}
 
 void ScheduleView::fit() {
     m_range.fit();
+    shareSteps();
     m_rowsZoomed = false;
     explain();
     update();
@@ -46,7 +62,8 @@ void ScheduleView::setZoomState(const QVariant& state) {
     m_rowsZoomed = state.isValid() && zoom.height() > 0;
     m_firstRow = zoom.top();
     m_shownRows = std::max(1.0, zoom.height());
-    refresh();
+    shareSteps();
+    explain();
     update();
 }
 
@@ -98,7 +115,7 @@ ScheduleView::Layout ScheduleView::layoutFor(const QRectF& area) const {
     Layout layout;
     const double scale = unit();
     const bool wide = area.width() > 520 * scale;
-    layout.labels = (wide ? 92 : 58) * scale;
+    layout.labels = (wide ? 92 : 68) * scale;
     layout.legend = area.height() > 150 * scale && area.width() > 300 * scale ? 18 * scale : 4 * scale;
     const double left = area.left() + layout.labels, width = std::max(20.0, area.width() - layout.labels - 14 * scale);
     const double ticks = area.bottom() - (StepAxis::height + 2) * scale;
@@ -172,71 +189,6 @@ Pick ScheduleView::pickAt(const QPointF& point) const {
     return pick;
 }
 
-QString ScheduleView::phaseName(ScheduleData::Phase phase) const {
-    switch (phase) {
-    case ScheduleData::Phase::waiting: return tr("waiting");
-    case ScheduleData::Phase::prefill: return tr("prefill");
-    case ScheduleData::Phase::decode: return tr("decode");
-    case ScheduleData::Phase::preempted: return tr("preempted");
-    case ScheduleData::Phase::swapped: return tr("swapped out");
-    }
-    return {};
-}
-
-QString ScheduleView::describe(SequenceId sequence, std::uint32_t step) const {
-    const Recording& recording = *cursor()->recording();
-    const LaneRecord& lane = *cursor()->laneRecord();
-    const ScheduleData::Row& row = m_data.rows()[sequence.value];
-    const QString measured = originMark(Origin::measured);
-    QStringList lines;
-    const auto sentence = [&](std::uint64_t event) {
-        return QString::fromStdString(describe_cause(recording, lane, lane.events()[event]));
-    };
-    const QString who = sequenceLabel(recording, lane, sequence);
-    if (step < row.first) {
-        lines << tr("%1 arrives in step %2").arg(who, formatCount(row.first));
-    } else if (const ScheduleData::Span* span = m_data.spanAt(sequence, step)) {
-        const std::uint32_t end = std::min(span->end, m_data.steps());
-        lines << tr("%1, %2 in steps %3–%4").arg(who, phaseName(span->phase), formatCount(span->begin), formatCount(end - 1));
-        if (span->tokens > 0) lines << tr("%1 %2 tokens computed").arg(measured, formatCount(span->tokens));
-        if (span->phase == ScheduleData::Phase::waiting) {
-            if (const auto refusal = m_data.refusal(sequence, step)) lines << sentence(*refusal);
-        } else if (span->tokens == 0) {
-            lines << sentence(span->event);
-        }
-    } else if (step > row.last || (step == row.last && row.ending == EventKind::reject)) {
-        lines << tr("%1 ended in step %2").arg(who, formatCount(row.last));
-    } else {
-        lines << tr("%1 runs, nothing was computed for it in step %2").arg(who, formatCount(step));
-    }
-    for (const ScheduleData::Mark& mark : row.marks)
-        if (mark.step == step && lines.size() < 9)
-            lines << (mark.count > 1 ? tr("%1 (the first of %2)").arg(sentence(mark.event)).arg(mark.count) : sentence(mark.event));
-    return lines.join(QLatin1Char('\n'));
-}
-
-QString ScheduleView::tipAt(const QPointF& position) const {
-    const Layout layout = layoutFor(QRectF(rect()));
-    const LaneRecord* lane = cursor()->laneRecord();
-    if (!lane || position.x() > layout.rows.right()) return {};
-    const double at = std::floor(layout.axis.stepAt(std::max(position.x(), layout.rows.left())));
-    const int step = position.x() < layout.rows.left() ? std::max(0, cursor()->step()) : static_cast<int>(at);
-    if (step < 0 || step >= static_cast<int>(m_data.steps())) return {};
-    if (const auto sequence = sequenceAt(layout, position)) return describe(*sequence, static_cast<std::uint32_t>(step));
-    if (position.y() < layout.rows.bottom() || position.x() < layout.rows.left()) return {};
-    const StepRecord& record = lane->step(static_cast<std::size_t>(step));
-    const QString mark = originMark(Origin::measured);
-    const CachePolicy& policy = lane->info().policy;
-    const auto of = [](std::uint32_t limit) { return limit ? tr(" of %1").arg(formatCount(limit)) : QString(); };
-    return QStringList{tr("Step %1").arg(formatCount(static_cast<quint64>(step))),
-                       tr("%1 %2 prefill + %3 decode tokens%4")
-                           .arg(mark, formatCount(record.prefill_tokens), formatCount(record.decode_tokens),
-                                of(policy.max_num_batched_tokens)),
-                       tr("%1 %2 running%3").arg(mark, formatCount(record.running), of(policy.max_num_seqs)),
-                       tr("%1 %2 waiting").arg(mark, formatCount(record.waiting))}
-        .join(QLatin1Char('\n'));
-}
-
 void ScheduleView::resizeEvent(QResizeEvent* event) {
     View::resizeEvent(event);
     if (!isEmptyShown()) explain();
@@ -293,6 +245,7 @@ void ScheduleView::wheelEvent(QWheelEvent* event) {
     }
     event->accept();
     zoomChanged();
+    shareSteps();
     explain();
     update();
 }
@@ -337,47 +290,12 @@ void ScheduleView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Minus:
         m_range.zoom(event->key() == Qt::Key_Minus ? 1.25 : 0.8, cursor()->step() + 0.5, 0, cursor()->stepCount());
         zoomChanged();
+        shareSteps();
         explain();
         update();
         break;
     default: View::keyPressEvent(event); break;
     }
-}
-
-// A row per span of a sequence, then one per step; both only where they are in sight.
-QString ScheduleView::csv() const {
-    QString csv = csvLine({QStringLiteral("kind"), QStringLiteral("sequence"), QStringLiteral("name"), QStringLiteral("first_step"),
-                           QStringLiteral("last_step"), QStringLiteral("tokens_measured"), QStringLiteral("prefill_tokens_measured"),
-                           QStringLiteral("decode_tokens_measured"), QStringLiteral("running_measured"),
-                           QStringLiteral("waiting_measured"), QStringLiteral("cause")});
-    const LaneRecord* lane = cursor()->laneRecord();
-    if (!lane || m_data.steps() == 0) return csv;
-    const auto [begin, end] = range();
-    const auto sentence = [&](std::uint64_t event) {
-        return QString::fromStdString(describe_cause(*cursor()->recording(), *lane, lane->events()[event]));
-    };
-    const Layout layout = layoutFor(QRectF(rect()));
-    for (std::size_t i = 0; i < m_order.size(); ++i) {
-        const auto place = static_cast<double>(i);
-        if (place + 1 <= layout.first || place >= layout.first + layout.shown) continue;
-        const SequenceId sequence = m_order[i];
-        const QString number = QString::number(sequence.value), name = sequenceName(*cursor()->recording(), *lane, sequence);
-        for (const ScheduleData::Span& span : m_data.rows()[sequence.value].spans) {
-            const std::uint32_t last = std::min(span.end, m_data.steps()) - 1;
-            if (last < begin || span.begin >= end) continue;
-            csv += csvLine({phaseName(span.phase), number, name, QString::number(span.begin), QString::number(last),
-                            QString::number(span.tokens), {}, {}, {}, {}, sentence(span.event)});
-        }
-    }
-    const auto last = static_cast<std::uint32_t>(std::min<double>(m_data.steps(), std::ceil(end)));
-    for (auto step = static_cast<std::uint32_t>(std::max(0.0, begin)); step < last; ++step) {
-        const StepRecord& record = lane->step(step);
-        csv += csvLine({QStringLiteral("step"), {}, {}, QString::number(step), QString::number(step),
-                        QString::number(std::uint64_t{record.prefill_tokens} + record.decode_tokens),
-                        QString::number(record.prefill_tokens), QString::number(record.decode_tokens),
-                        QString::number(record.running), QString::number(record.waiting), {}});
-    }
-    return csv;
 }
 
 }  // namespace kvloupe

@@ -62,6 +62,8 @@ private:
     };
     Layout layoutFor(const QRectF& area) const;
     void explain();
+    void shareSteps();
+    void followSteps();
     std::optional<SequenceId> sequenceAt(const Layout& layout, const QPointF& point) const;
     const ScheduleData::Mark* markAt(const Layout& layout, SequenceId sequence, const QPointF& point) const;
     Pick pickAt(const QPointF& point) const;
@@ -78,7 +80,7 @@ private:
     void paintChunks(const Canvas& canvas, const Layout& layout) const;
     void paintFolded(const Canvas& canvas, const Layout& layout) const;
     void paintBand(const Canvas& canvas, const Layout& layout, Band band, const QRectF& area) const;
-    void paintLegend(const Canvas& canvas, const QRectF& area) const;
+    void paintLegend(const Canvas& canvas, const Layout& layout, const QRectF& area) const;
 
     ScheduleData m_data;
     StepRange m_range;

@@ -11,6 +11,12 @@
 
 namespace kvloupe {
 
+namespace {
+
+constexpr double overhead_share = 0.3;  // a stage that reaches less of both ceilings is bound by neither
+
+}  // namespace
+
 void StageSums::add(const StageRecord& record) {
     calls += record.calls;
     durationNs += record.duration_ns;
@@ -53,6 +59,8 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
             m_recording = std::move(recording);
             m_lane = lane;
             m_progress.reset();
+            m_bestRate = 0;
+            m_looked = 0;
             if (m_recording && lane.value < m_recording->lanes().size()) m_progress.emplace(m_recording.get(), lane);
         }
         m_summed = summed;
@@ -62,6 +70,7 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
     }
     if (m_progress) {
         m_progress->advance();
+        lookForCeiling();
         step = std::min(step, static_cast<int>(m_progress->steps()) - 1);
         if (summed) {
             for (; m_step < step; ++m_step) addStep(static_cast<std::size_t>(m_step + 1), true);
@@ -91,6 +100,33 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
     }
 }
 
+// The ceiling for "compute" is what the lane itself reached at best; the one for "bandwidth" is measured on its own.
+void StagesModel::lookForCeiling() {
+    const LaneRecord& lane = m_progress->record();
+    if (m_progress->steps() == 0) return;
+    const std::uint64_t end = lane.step(m_progress->steps() - 1).stages.end;
+    for (; m_looked < end; ++m_looked) {
+        const StageRecord& record = lane.stages()[m_looked];
+        if (record.flops > 0 && record.duration_ns > 0)
+            m_bestRate = std::max(m_bestRate, static_cast<double>(record.flops) * 1e9 / static_cast<double>(record.duration_ns));
+    }
+}
+
+QString StagesModel::boundText(int row, bool explained) const {
+    if (m_measuredBandwidth <= 0) return explained ? QString() : tr("not measured yet");
+    const StageSums& own = sumsOf(row);
+    const double seconds = static_cast<double>(own.durationNs) * 1e-9;
+    if (seconds <= 0) return {};
+    const double moved = static_cast<double>(own.bytes) / seconds / m_measuredBandwidth;
+    const double computed = m_bestRate > 0 ? static_cast<double>(own.flops) / seconds / m_bestRate : 0;
+    if (explained)
+        return tr("%1 of the measured bandwidth, %2 of the highest FLOP rate that a stage of this lane reached; below %3 of "
+                  "both it is overhead (derived)")
+            .arg(formatPercent(moved), formatPercent(computed), formatPercent(overhead_share));
+    if (std::max(moved, computed) < overhead_share) return tr("overhead");
+    return moved >= computed ? tr("bandwidth") : tr("compute");
+}
+
 void StagesModel::setLook(const Palette& palette, const QFont& font) {
     m_palette = &palette;
     m_font = font;
@@ -98,7 +134,7 @@ void StagesModel::setLook(const Palette& palette, const QFont& font) {
 
 void StagesModel::setMeasuredBandwidth(double bytesPerSecond) {
     m_measuredBandwidth = bytesPerSecond;
-    if (rowCount() > 0) Q_EMIT dataChanged(index(0, ofMeasured), index(rowCount() - 1, ofMeasured));
+    if (rowCount() > 0) Q_EMIT dataChanged(index(0, ofMeasured), index(rowCount() - 1, boundBy));
 }
 
 int StagesModel::rowCount(const QModelIndex& parent) const {
@@ -179,6 +215,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
     case totalRole: return isTotal;
     case sortRole:
         if (column == stage) return static_cast<int>(kind);
+        if (column == boundBy) return boundText(row, false).isEmpty() ? 0.0 : static_cast<double>(boundText(row, false).at(0).unicode());
         return number(row, column).value;
     case Qt::DisplayRole:
     case csvRole:
@@ -193,9 +230,10 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
             for (const std::uint64_t ns : isTotal ? std::vector<std::uint64_t>() : sums(kind).layerNs) list.append(QString::number(ns));
             return list.join(QLatin1Char(' '));
         }
+        if (column == boundBy) return role == csvRole && m_measuredBandwidth <= 0 ? QString() : boundText(row, false);
         return role == csvRole ? number(row, column).plain : number(row, column).text;
     case originRole: {
-        if (column == stage || column == share || column == perLayer || column == calls) return {};
+        if (column == stage || column == share || column == perLayer || column == boundBy || column == calls) return {};
         const Number own = number(row, column);
         return own.exists ? QVariant(static_cast<int>(own.origin)) : QVariant();
     }
@@ -210,7 +248,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
         for (const std::uint64_t ns : sums(kind).layerNs) list.append(static_cast<double>(ns));
         return list;
     }
-    case Qt::TextAlignmentRole: return static_cast<int>((column == stage || column == perLayer ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    case Qt::TextAlignmentRole: return static_cast<int>((column == stage || column == perLayer || column == boundBy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
     case Qt::FontRole: {
         if (column != stage && !isTotal) return {};
         QFont font = m_font;
@@ -218,10 +256,11 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
         return font;
     }
     case Qt::ForegroundRole:
-        if (m_palette && column == ofMeasured && !number(row, column).exists) return QBrush(m_palette->ink3);
+        if (m_palette && ((column == ofMeasured && !number(row, column).exists) || (column == boundBy && m_measuredBandwidth <= 0))) return QBrush(m_palette->ink3);
         return {};
     case Qt::ToolTipRole: {
         if (column == stage || column == perLayer) return {};
+        if (column == boundBy) return boundText(row, true);
         const Number own = number(row, column);
         return own.exists ? tr("%1 (%2)").arg(own.text, originName(own.origin)) : QString();
     }
@@ -232,7 +271,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
 QVariant StagesModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return QAbstractTableModel::headerData(section, orientation, role);
     if (role == Qt::TextAlignmentRole)
-        return static_cast<int>((section == stage || section == perLayer || section == share ? Qt::AlignLeft : Qt::AlignRight) |
+        return static_cast<int>((section == stage || section == perLayer || section == boundBy || section == share ? Qt::AlignLeft : Qt::AlignRight) |
                                 Qt::AlignVCenter);
     const bool csv = role == csvRole;
     if (role != Qt::DisplayRole && !csv) return {};
@@ -247,6 +286,7 @@ QVariant StagesModel::headerData(int section, Qt::Orientation orientation, int r
     case bandwidth: return csv ? QStringLiteral("bytes per second (derived)") : tr("GB/s");
     case rate: return csv ? QStringLiteral("FLOP per second (derived)") : tr("GFLOP/s");
     case ofMeasured: return csv ? QStringLiteral("share of the measured bandwidth (derived)") : tr("Of measured bandwidth");
+    case boundBy: return csv ? QStringLiteral("bound by (derived)") : tr("Bound by ◐");
     case perLayer: return csv ? QStringLiteral("ns per layer (measured)") : tr("Time per layer ●");
     default: return {};
     }

@@ -32,7 +32,7 @@ class StagesModel : public QAbstractTableModel {
     Q_OBJECT
 
 public:
-    enum Column { stage, calls, time, share, bytes, flops, intensity, bandwidth, rate, ofMeasured, perLayer, columnCount_ };
+    enum Column { stage, calls, time, share, bytes, flops, intensity, bandwidth, rate, ofMeasured, boundBy, perLayer, columnCount_ };
     static constexpr int sortRole = 0x0100 + 90;  // double
     static constexpr int totalRole = 0x0100 + 91; // true in the last row
 
@@ -63,6 +63,8 @@ private:
     };
     const StageSums& sumsOf(int row) const;
     Number number(int row, int column) const;
+    void lookForCeiling();
+    QString boundText(int row, bool explained) const;
     void addStep(std::size_t step, bool add);
     QColor colourOf(StageKind kind) const;
 
@@ -76,6 +78,8 @@ private:
     StageSums m_total;
     std::vector<StageKind> m_rows;   // kinds that occur; the sum follows
     double m_measuredBandwidth = 0;
+    double m_bestRate = 0;        // FLOP per second: the highest that any stage record of the lane reached (derived)
+    std::uint64_t m_looked = 0;   // stage records looked at for it
     const Palette* m_palette = nullptr;
     QFont m_font;
 };

@@ -12,6 +12,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <numeric>
 
 namespace kvloupe {
 
@@ -40,6 +41,7 @@ TablePane::TablePane(QString id, QString title, Cursor* cursor, QWidget* parent)
 
 void TablePane::setModel(QAbstractItemModel* model, double rowHeight) {
     m_table->setModel(model);
+    m_table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     m_rowHeight = rowHeight;
 }
 
@@ -59,18 +61,41 @@ bool TablePane::restyle() {
     return true;
 }
 
+std::vector<int> TablePane::columnsByWeight() const {
+    std::vector<int> columns(static_cast<std::size_t>(m_table->model()->columnCount()));
+    std::iota(columns.begin(), columns.end(), 0);
+    return columns;
+}
+
+// A table never scrolls sideways: what has no room is left out, the least telling columns first.
 void TablePane::sizeColumns() {
     QHeaderView* header = m_table->horizontalHeader();
     header->setStretchLastSection(false);
+    const int count = header->count(), room = m_table->viewport()->width();
+    for (int c = 0; c < count; ++c) m_table->setColumnHidden(c, false);
     m_table->resizeColumnsToContents();
+    int total = 0, shown = 0;
+    const std::vector<int> order = columnsByWeight();
+    bool full = false;
+    for (const int c : order) {
+        const int need = header->sectionSize(c);
+        full = full || (shown > 0 && total + need > room);
+        m_table->setColumnHidden(c, full);
+        if (full) continue;
+        total += need;
+        ++shown;
+    }
+    m_leftOut = count - shown;
+    showFooter();
     // What is left over is shared out, so that the numbers stand below their heads across the whole width.
-    int total = 0;
-    const int count = header->count();
-    for (int c = 0; c < count; ++c) total += header->sectionSize(c);
-    const int spare = m_table->viewport()->width() - total;
-    if (spare <= 0 || count == 0) return;
-    for (int c = 0; c < count; ++c)
-        header->resizeSection(c, header->sectionSize(c) + spare / count + (c + 1 == count ? spare % count : 0));
+    const int spare = room - total;
+    if (shown == 0) return;
+    int place = 0;
+    for (int c = 0; c < count; ++c) {
+        if (m_table->isColumnHidden(c)) continue;
+        ++place;
+        header->resizeSection(c, std::max(20, header->sectionSize(c) + spare / shown + (place == shown ? spare % shown : 0)));
+    }
 }
 
 bool TablePane::eventFilter(QObject* object, QEvent* event) {
@@ -87,7 +112,17 @@ int TablePane::columnNeeds(int column) const {
 }
 
 void TablePane::setFooter(const QString& text) {
-    m_footer->setText(text);
+    m_footerText = text;
+    showFooter();
+}
+
+void TablePane::showFooter() {
+    QString text = m_footerText;
+    if (m_leftOut > 0) {
+        if (!text.isEmpty()) text += QLatin1Char('\n');
+        text += tr("%1 columns have no room: widen the view, or export it as CSV.").arg(m_leftOut);
+    }
+    if (text != m_footer->text()) m_footer->setText(text);
     m_footer->setVisible(!text.isEmpty());
 }
 
@@ -97,11 +132,11 @@ QString TablePane::csv() const { return tableCsv(*m_table->model()); }
 
 void TablePane::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
-    const double footer = m_footer->text().isEmpty() ? 0 : canvas.u(22);
+    const double footer = m_footerText.isEmpty() ? 0 : canvas.u(22);
     paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight);
     if (footer > 0)
         canvas.text(QRectF(area.left() + canvas.u(10), area.bottom() - footer, area.width() - canvas.u(20), footer),
-                    m_footer->text(), {11, QFont::Normal, palette_().ink2, false});
+                    m_footerText, {11, QFont::Normal, palette_().ink2, false});
 }
 
 }  // namespace kvloupe

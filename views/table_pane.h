@@ -5,6 +5,8 @@
 
 #include "views/view.h"
 
+#include <vector>
+
 class QAbstractItemModel;
 class QHBoxLayout;
 class QLabel;
@@ -29,9 +31,13 @@ protected:
     bool restyle();
     // Column widths from their contents.
     void sizeColumns();
+    // Columns in the order of their weight: in a narrow view the last of them are left out, and the footer says so. By
+    // default as they stand.
+    virtual std::vector<int> columnsByWeight() const;
     // Width that head and cells of a column ask for.
     int columnNeeds(int column) const;
     void setFooter(const QString& text);
+    void showFooter();
     QHBoxLayout* bar() const { return m_barLayout; }
     void showBar();
     bool eventFilter(QObject* object, QEvent* event) override;  // the table's room changed
@@ -42,6 +48,8 @@ private:
     QHBoxLayout* m_barLayout;
     QTableView* m_table;
     QLabel* m_footer;
+    QString m_footerText;
+    int m_leftOut = 0;
     double m_rowHeight = 24;
     const Palette* m_look = nullptr;
     double m_scale = 0;

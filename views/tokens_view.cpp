@@ -170,7 +170,7 @@ void TokensView::refreshSelection() {
 
 double TokensView::stripHeight() const {
     if (isEmptyShown() || height() < 110 * unit()) return 0;
-    return (tablesShown() && !m_tables.copies().isEmpty() ? 46 : 24) * unit();
+    return (tablesShown() && !m_tables.copies().isEmpty() && height() >= 170 * unit() ? 46 : 24) * unit();
 }
 
 void TokensView::layOut() {
@@ -305,6 +305,7 @@ void TokensView::paintDetail(const Canvas& canvas, const QRectF& strip) const {
         canvas.painter().fillRect(first.adjusted(-canvas.u(10), 1, canvas.u(10), 0), colours.focusWash);
         canvas.glyph(EventKind::copy_on_write, QPointF(first.left() + canvas.u(4), first.center().y()), 9, colours.focus);
         canvas.text(first.adjusted(canvas.u(14), 0, 0, 0), m_tables.copies().join(QStringLiteral("; ")), {12, QFont::Normal, colours.ink1, false});
+        if (strip.height() < canvas.u(40)) return;  // a low view has one line
     }
     if (text.isEmpty())
         text = hasProbability() ? tr("Point at a token for its id, slot, probability and alternatives. "

@@ -11,13 +11,16 @@
 #include <QDropEvent>
 #include <QFile>
 #include <QLabel>
+#include <QMenu>
 #include <QMimeData>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
+#include <QStyle>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <stdexcept>
 
 using namespace kvloupe;
@@ -210,6 +213,73 @@ private Q_SLOTS:
         QTRY_VERIFY_WITH_TIMEOUT(window.notice().isEmpty(), 60000);
     }
 
+    void choicesOfViewsAreSaved() {
+        {
+            MainWindow window;
+            window.show();
+            viewOf(window, QStringLiteral("pool"))->choose(QStringLiteral("colour"), 2);
+            viewOf(window, QStringLiteral("requests"))->choose(QStringLiteral("order"), 1);
+            window.close();
+        }
+        MainWindow window;
+        QCOMPARE(viewOf(window, QStringLiteral("pool"))->choices().front().current, 2);
+        QCOMPARE(viewOf(window, QStringLiteral("requests"))->choices().front().current, 1);
+        QCOMPARE(viewOf(window, QStringLiteral("tokens"))->choices().front().current, 0);
+    }
+
+    void theContextMenuOffersWhatCanBeDone() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        const Cursor* cursor = window.controller()->cursor();
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->phase(), Phase::paused, 60000);
+        Pick pick;
+        pick.lane = LaneId(0);
+        pick.sequence = SequenceId(0);
+        pick.position = 17;
+        pick.block = cursor->state()->sequences()[0].table[1];
+        QMenu menu;
+        window.fillViewMenu(&menu, viewOf(window, QStringLiteral("pool")), pick);
+        const auto offered = [&menu](const QString& text) {
+            for (QAction* action : menu.actions())
+                if (action->text().startsWith(text)) return action->isEnabled() ? 1 : 0;
+            return -1;
+        };
+        QCOMPARE(offered(QStringLiteral("Colour by")), 1);
+        QCOMPARE(offered(QStringLiteral("Fork a at position 17")), 1);
+        QCOMPARE(offered(QStringLiteral("Preempt a")), 1);
+        QVERIFY(offered(QStringLiteral("Evict block")) >= 0);
+        QVERIFY(offered(QStringLiteral("Reset the prefix cache")) >= 0);
+        QCOMPARE(offered(QStringLiteral("Breakpoint on block")), 1);
+        QCOMPARE(offered(QStringLiteral("Breakpoint on request a")), 1);
+    }
+
+    void aForkSharesBlocksInTheNextStep() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        const Cursor* cursor = window.controller()->cursor();
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->phase(), Phase::paused, 60000);
+        ForkChoice choice;
+        choice.parent = "a";
+        choice.name = "c";
+        QCOMPARE(window.controller()->act(SessionController::fork(choice)), QString());
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 1, 60000);
+        const auto& blocks = cursor->state()->blocks();
+        QVERIFY(std::any_of(blocks.begin(), blocks.end(), [](const BlockState& block) { return block.owners == 2; }));
+        choice.parent = "nobody";
+        choice.name = "e";
+        const QString refused = window.controller()->act(SessionController::fork(choice));
+        QVERIFY2(refused.contains(QStringLiteral("nobody")), qPrintable(refused));
+    }
+
+    void tipsComeAfter150Milliseconds() {
+        MainWindow window;
+        QCOMPARE(QApplication::style()->styleHint(QStyle::SH_ToolTip_WakeUpDelay), 150);
+    }
+
     void breakingAwayMidRunIsSafe() {
         MainWindow window;
         window.show();
@@ -229,6 +299,12 @@ private:
         for (QAction* action : window.actions())
             if (action->shortcut() == QKeySequence(Qt::Key_Right)) return action;
         return nullptr;
+    }
+
+    static View* viewOf(const MainWindow& window, const QString& id) {
+        for (View* view : window.views())
+            if (view->id() == id) return view;
+        throw std::runtime_error("there is no view " + id.toStdString());
     }
 
     // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.

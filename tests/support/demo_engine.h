@@ -35,6 +35,7 @@ protected:
         std::uint32_t order = 0;        // of arrival
         bool started = false;           // was admitted before: resumes
         bool swapped = false;
+        std::vector<std::uint32_t> host;  // blocks of host memory that hold it then, in the order of its table
         bool cancelled = false;
         Cause refused = Cause::none;    // told last
         std::vector<TokenId> tokens;    // prompt and output

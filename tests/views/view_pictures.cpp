@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Renders every view to PNG so that a person can look at it: light, dark, small, and at 125 %.
-// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--sharing] [@STEP]
+// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--small | --sharing[=LANE]] [@STEP]
 #include "tests/support/demo_recording.h"
+#include "tests/support/demo_sharing.h"
 #include "tests/views/sharing_fixture.h"
 #include "views/view.h"
 #include "views/view_factory.h"
@@ -60,17 +61,29 @@ int main(int argc, char** argv) {
     QApplication app(argc, argv);
     QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
     QStringList arguments = QApplication::arguments().mid(1);
-    const bool sharing = arguments.removeAll(QStringLiteral("--sharing")) > 0;
+    // --small: the recording of seven steps; --sharing: lanes that share, copy, evict and preempt.
+    const bool small = arguments.removeAll(QStringLiteral("--small")) > 0;
+    QString sharing;
+    for (const QString& argument : QStringList(arguments))
+        if (argument.startsWith(QLatin1String("--sharing"))) {
+            sharing = argument.contains(QLatin1Char('=')) ? argument.section(QLatin1Char('='), 1) : QStringLiteral("paged");
+            arguments.removeAll(argument);
+        }
     const bool svg = arguments.removeAll(QStringLiteral("--svg")) > 0;
     const int step = arguments.size() > 1 && arguments.last().startsWith(QLatin1Char('@'))
-                         ? arguments.takeLast().mid(1).toInt() : sharing ? 2 : 60;
+                         ? arguments.takeLast().mid(1).toInt() : small ? 2 : sharing.isEmpty() ? 60 : 23;
     if (arguments.isEmpty()) {
-        QTextStream(stderr) << "kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--sharing] [@STEP]\n";
+        QTextStream(stderr) << "kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--small | --sharing[=LANE]] [@STEP]\n";
         return 2;
     }
     const QDir folder(arguments.takeFirst());
     folder.mkpath(QStringLiteral("."));
-    const auto recording = sharing ? SharingFixture().record() : demo_recording();
+    const auto recording = small               ? SharingFixture().record()
+                           : sharing.isEmpty() ? demo_recording()
+                                               : demo_sharing_recording();
+    std::uint32_t lane = small ? 0 : 1;
+    for (std::uint32_t i = 0; !sharing.isEmpty() && i < recording->lanes().size(); ++i)
+        if (QString::fromStdString(recording->lane(LaneId(i)).info().name) == sharing) lane = i;
     for (const Look& look : looks) {
         QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
         QFont font = QApplication::font();
@@ -80,7 +93,7 @@ int main(int argc, char** argv) {
         Cursor cursor;
         cursor.setFontScale(look.scale);
         cursor.setRecording(recording);
-        cursor.setLane(LaneId(sharing ? 0 : 1));
+        cursor.setLane(LaneId(lane));
         cursor.setStep(step);
         cursor.setHead(2, 5);
         for (const ViewDescription& description : viewDescriptions()) {
@@ -91,7 +104,7 @@ int main(int argc, char** argv) {
             Pick pick;
             pick.lane = cursor.lane();
             pick.sequence = SequenceId(0);
-            pick.position = sharing ? 9 : 37;
+            pick.position = small ? 9 : 37;
             if (cursor.state() && !cursor.state()->sequences()[0].table.empty())
                 pick.block = cursor.state()->sequences()[0].table[2];
             cursor.lock(pick);
