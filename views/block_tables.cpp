@@ -42,6 +42,7 @@ void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, Sequen
             row.written = now.computed_tokens;
             row.reused = std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(lane, sequence));
             row.work = workOf(lane, sequence, step);
+            for (const BlockId block : table) row.held += block != null_block_id;
             for (const BlockId block : table)
                 row.shared += block != null_block_id && block.value < state.blocks().size() && state.blocks()[block.value].owners > 1;
             m_longest = std::max(m_longest, static_cast<std::uint32_t>(table.size()));
@@ -197,10 +198,12 @@ void BlockTables::paintLabel(const Canvas& canvas, const QRectF& box, const Row&
     const QRectF first(inner.left(), inner.top(), inner.width(), inner.height() / 2);
     canvas.swatch(QRectF(first.left(), first.center().y() - side / 2, side, side), row.sequence.value);
     QString name = sequenceName(*cursor.recording(), *cursor.laneRecord(), row.sequence);
-    if (row.group > 0) name += QStringLiteral(" · %1").arg(row.group);
+    if (row.group > 0) name += QCoreApplication::translate("kvloupe::BlockTables", ", group %1").arg(row.group);
     canvas.text(first.adjusted(side + canvas.u(5), 0, 0, 0), name, {12, QFont::DemiBold, colours.ink1, false});
     const QRectF second(inner.left(), inner.center().y(), inner.width(), inner.height() / 2);
-    const QString blocks = row.shared > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 shared").arg(row.table.size()).arg(row.shared)
+    const std::size_t null = row.table.size() - row.held;
+    const QString blocks = null > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 null").arg(row.held).arg(null)
+                           : row.shared > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 shared").arg(row.table.size()).arg(row.shared)
                                           : QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks").arg(row.table.size());
     canvas.text(second, blocks, {10.5, QFont::Normal, colours.ink2, false});
 }

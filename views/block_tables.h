@@ -24,6 +24,7 @@ class BlockTables {
 public:
     struct Row {
         SequenceId sequence;
+        std::uint32_t held = 0;        // entries that are no null blocks
         std::uint8_t group = 0;
         int depth = 0;                 // forks below their parent
         std::vector<BlockId> table;

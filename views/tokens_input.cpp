@@ -65,7 +65,7 @@ QString TokensView::tablesCsv() const {
 
 std::vector<ViewChoice> TokensView::choices() const {
     return {{QStringLiteral("shown"), tr("Show"),
-             {tr("tables where several hold blocks"), tr("tokens of the sequence in focus"), tr("all block tables")},
+             {tr("automatic"), tr("one sequence"), tr("all tables")},
              static_cast<int>(m_shown)}};
 }
 
