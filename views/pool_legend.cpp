@@ -32,7 +32,7 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
     }
     std::size_t named = 0;
     for (const SequenceId owner : m_owners) {
-        if (named == 8) break;
+        if (named == (m_owners.size() > 8 ? 5u : 8u)) break;  // textures and shapes need room, too
         const QString name = sequenceName(*cursor()->recording(), *cursor()->laneRecord(), owner);
         if (!entry(side, name, [&](const QRectF& box) { canvas.swatch(box, owner.value); })) break;
         ++named;
