@@ -97,8 +97,9 @@ QList<View*> MainWindow::views() const {
 
 void MainWindow::buildPages() {
     const std::pair<QString, TabLayout> tabs[] = {{QStringLiteral("Step"), stepLayout()},
-                                                               {QStringLiteral("Compare"), compareLayout()},
-                                                               {QStringLiteral("Profile"), profileLayout()}};
+                                                  {QStringLiteral("Compare"), compareLayout()},
+                                                  {QStringLiteral("Memory"), memoryLayout()},
+                                                  {QStringLiteral("Profile"), profileLayout()}};
     for (const auto& [name, layout] : tabs) {
         auto* page = new TabPage(name, layout, m_controller.cursor());
         connect(page, &TabPage::exportRequested, this, &MainWindow::exportView);

@@ -82,9 +82,9 @@ void MainWindow::buildActions() {
     });
 
     auto* tabs = new QActionGroup(this);
-    const QString names[] = {tr("Step"), tr("Compare"), tr("Profile")};
-    const Qt::Key keys[] = {Qt::Key_F1, Qt::Key_F2, Qt::Key_F4};
-    for (int i = 0; i < 3; ++i) {
+    const QString names[] = {tr("Step"), tr("Compare"), tr("Memory"), tr("Profile")};
+    const Qt::Key keys[] = {Qt::Key_F1, Qt::Key_F2, Qt::Key_F3, Qt::Key_F4};
+    for (int i = 0; i < 4; ++i) {
         QAction* tab = action(names[i], {}, {keys[i]});
         tab->setIconText(QStringLiteral("%1  %2").arg(names[i], tab->shortcut().toString()));
         tab->setCheckable(true);

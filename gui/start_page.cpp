@@ -8,6 +8,7 @@
 #include <QDir>
 #include <QFile>
 #include <QFileInfo>
+#include <QGridLayout>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QLabel>
@@ -19,9 +20,9 @@
 
 namespace kvloupe {
 
-QList<SampleScenario> sampleScenarios() {
+QList<SampleScenario> sampleScenarios(const QString& group) {
     QList<SampleScenario> samples;
-    const QDir folder(QString::fromStdString(resource_folder()) + QStringLiteral("/scenarios"));
+    const QDir folder(QString::fromStdString(resource_folder()) + QStringLiteral("/scenarios/") + group);
     for (const QFileInfo& info : folder.entryInfoList({QStringLiteral("*.json")}, QDir::Files, QDir::Name)) {
         QFile file(info.filePath());
         if (!file.open(QIODevice::ReadOnly)) continue;
@@ -95,11 +96,11 @@ QWidget* StartPage::offers() {
 
     column->addSpacing(10);
     column->addWidget(heading(tr("Sample scenarios"), 1.15));
-    for (const SampleScenario& sample : sampleScenarios()) {
-        auto* button = offer(sample.title, sample.comment);
-        connect(button, &QPushButton::clicked, this, [this, path = sample.path] { Q_EMIT pathRequested(path); });
-        column->addWidget(button);
-    }
+    column->addLayout(samples(sampleScenarios()));
+    column->addSpacing(10);
+    column->addWidget(heading(tr("Faults to play"), 1.15));
+    column->addWidget(new QLabel(tr("Each runs to the step in which it goes wrong and shows the cause.")));
+    column->addLayout(samples(sampleScenarios(QStringLiteral("faults"))));
     m_recentTitle = heading(tr("Recent files"), 1.15);
     column->addSpacing(10);
     column->addWidget(m_recentTitle);
@@ -108,6 +109,19 @@ QWidget* StartPage::offers() {
     column->addStretch(1);
     scroll->setWidget(page);
     return scroll;
+}
+
+// Two columns, each sample a button with its paragraph.
+QGridLayout* StartPage::samples(const QList<SampleScenario>& samples) {
+    auto* grid = new QGridLayout;
+    grid->setColumnStretch(0, 1);
+    grid->setColumnStretch(1, 1);
+    for (qsizetype i = 0; i < samples.size(); ++i) {
+        auto* button = offer(samples[i].title, samples[i].comment);
+        connect(button, &QPushButton::clicked, this, [this, path = samples[i].path] { Q_EMIT pathRequested(path); });
+        grid->addWidget(button, int(i / 2), int(i % 2), Qt::AlignTop);
+    }
+    return grid;
 }
 
 QWidget* StartPage::loading() {

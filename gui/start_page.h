@@ -5,6 +5,7 @@
 
 #include <QWidget>
 
+class QGridLayout;
 class QLabel;
 class QProgressBar;
 class QPushButton;
@@ -12,6 +13,15 @@ class QStackedLayout;
 class QVBoxLayout;
 
 namespace kvloupe {
+
+// Sample scenarios under resources/scenarios, or in its folder `group` ("faults"): path, title and first comment ("_") of
+// each, sorted by file name.
+struct SampleScenario {
+    QString path;
+    QString title;
+    QString comment;
+};
+QList<SampleScenario> sampleScenarios(const QString& group = {});
 
 class StartPage : public QWidget {
     Q_OBJECT
@@ -31,6 +41,7 @@ Q_SIGNALS:
 
 private:
     QWidget* offers();
+    QGridLayout* samples(const QList<SampleScenario>& samples);
     QWidget* loading();
 
     QStackedLayout* m_stack;
@@ -39,13 +50,5 @@ private:
     QLabel* m_what = nullptr;
     QProgressBar* m_progress = nullptr;
 };
-
-// Sample scenarios under resources/scenarios: path, title and first comment ("_") of each, sorted by file name.
-struct SampleScenario {
-    QString path;
-    QString title;
-    QString comment;
-};
-QList<SampleScenario> sampleScenarios();
 
 }  // namespace kvloupe

@@ -126,6 +126,20 @@ TabLayout compareLayout() {
     }, bottom};
 }
 
+// Left, on one axis of steps: history, split and scheduler. Right: lanes and blocks at the cursor.
+TabLayout memoryLayout() {
+    const auto left = Qt::LeftDockWidgetArea, right = Qt::RightDockWidgetArea;
+    return {{
+        {"history", "", Qt::Vertical, left, 1030, 410},
+        {"split", "history", Qt::Vertical, left, 1030, 190},
+        {"schedule", "split", Qt::Vertical, left, 1030, 260},
+        {"allocators", "", Qt::Vertical, right, 560, 180},
+        {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
+        {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},
+        {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 220},
+    }};
+}
+
 TabLayout profileLayout() { return {{{"stages", "", Qt::Vertical, Qt::LeftDockWidgetArea, 0, 0}}}; }
 
 }  // namespace kvloupe

@@ -66,6 +66,7 @@ private:
 // Default layouts of the tabs this version has.
 TabLayout stepLayout();
 TabLayout compareLayout();
+TabLayout memoryLayout();
 TabLayout profileLayout();
 
 }  // namespace kvloupe

@@ -22,6 +22,7 @@ void Cursor::setRecording(std::shared_ptr<const Recording> recording) {
     m_sequence = m_recording ? SequenceId(0) : SequenceId();
     m_layer = 0;
     m_head = 0;
+    m_stepRange.reset();
     if (m_recording) {
         m_states.resize(m_recording->lanes().size());
         for (const auto& lane : m_recording->lanes())
@@ -29,6 +30,13 @@ void Cursor::setRecording(std::shared_ptr<const Recording> recording) {
         m_step = m_stepCount - 1;
     }
     Q_EMIT recordingChanged();
+    Q_EMIT stepRangeChanged();
+}
+
+void Cursor::setStepRange(const std::optional<std::pair<double, double>>& range) {
+    if (range == m_stepRange) return;
+    m_stepRange = range;
+    Q_EMIT stepRangeChanged();
 }
 
 void Cursor::advanced() {

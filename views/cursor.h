@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kvloupe {
@@ -74,6 +75,10 @@ public:
     void lock(const Pick& pick);   // also moves lane, sequence, layer and head in focus where the pick has them
     void clear();                  // Esc
 
+    // Steps in sight in the views that stand on one axis of steps (the tab Memory): [first, second); none: all of them.
+    const std::optional<std::pair<double, double>>& stepRange() const { return m_stepRange; }
+    void setStepRange(const std::optional<std::pair<double, double>>& range);
+
     // Zooms and filters of all views, one stack; emptied with another recording.
     QUndoStack* zoomStack() { return &m_zoomStack; }
 
@@ -89,6 +94,7 @@ Q_SIGNALS:
     void hoverChanged();
     void lockChanged();
     void fontScaleChanged();
+    void stepRangeChanged();
 
 private:
     struct CachedState {
@@ -105,6 +111,7 @@ private:
     std::uint32_t m_head = 0;
     Pick m_hover, m_locked;
     double m_fontScale = 1.0;
+    std::optional<std::pair<double, double>> m_stepRange;
     QUndoStack m_zoomStack;
     mutable std::vector<CachedState> m_states;
 };

@@ -1,19 +1,26 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/view_factory.h"
 
+#include "views/allocators_view.h"
 #include "views/comparison_view.h"
+#include "views/free_runs_view.h"
+#include "views/split_view.h"
 #include "views/kv_bytes_view.h"
 #include "views/logits_view.h"
 #include "views/attention_view.h"
 #include "views/events_view.h"
+#include "views/history_view.h"
+#include "views/genealogy_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
 #include "views/requests_view.h"
 #include "views/timeline_view.h"
 #include "views/next_token_view.h"
 #include "views/pool_view.h"
+#include "views/prefix_tree_view.h"
 #include "views/stages_view.h"
 #include "views/step_time_view.h"
+#include "views/schedule_view.h"
 #include "views/sweep_view.h"
 #include "views/tokens_view.h"
 
@@ -49,6 +56,13 @@ constexpr Entry entries[] = {
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"history", QT_TRANSLATE_NOOP("kvloupe::views", "Block history"), "Memory", make<HistoryView>},
+    {"split", QT_TRANSLATE_NOOP("kvloupe::views", "Memory split"), "Memory", make<SplitView>},
+    {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
+    {"allocators", QT_TRANSLATE_NOOP("kvloupe::views", "Allocators"), "Memory", make<AllocatorsView>},
+    {"free-runs", QT_TRANSLATE_NOOP("kvloupe::views", "Free runs"), "Memory", make<FreeRunsView>},
+    {"prefix-tree", QT_TRANSLATE_NOOP("kvloupe::views", "Prefix tree"), "Memory", make<PrefixTreeView>},
+    {"genealogy", QT_TRANSLATE_NOOP("kvloupe::views", "Genealogy"), "Memory", make<GenealogyView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };

@@ -9,11 +9,11 @@ namespace kvloupe {
 BlockPool::BlockPool(std::uint32_t blocks, FreeOrder order, std::span<const BlockId> first) : m_order(order) {
     assert(blocks >= 2);
     m_blocks.resize(std::size_t{blocks} + 1);
-    m_blocks[null_block_id.value].is_null = true;
+    m_hashes.reset(new BlockHash[blocks]);
     m_blocks[sentinel()].previous = m_blocks[sentinel()].next = sentinel();
     append(first);
     for (std::uint32_t id = 1; id < blocks; ++id)
-        if (!m_blocks[id].linked) link_between(m_blocks[sentinel()].previous, id, sentinel());
+        if (!m_blocks[id].linked()) link_between(m_blocks[sentinel()].previous, id, sentinel());
 }
 
 std::optional<BlockId> BlockPool::take(bool* evicted) {
@@ -22,16 +22,16 @@ std::optional<BlockId> BlockPool::take(bool* evicted) {
     const BlockId id{head};
     unlink(id);
     Block& block = m_blocks[head];
-    if (evicted) *evicted = block.hash.has_value();
-    block.hash.reset();
+    if (evicted) *evicted = hashed(id);
+    block.hash_age = 0;
     block.references = 1;
     return id;
 }
 
 void BlockPool::touch(BlockId id) {
     Block& block = m_blocks[id.value];
-    if (block.is_null) return;
-    if (block.linked)
+    if (id == null_block_id) return;
+    if (block.linked())
         unlink(id);
     else if (block.references == 0)
         --m_held;
@@ -42,7 +42,7 @@ void BlockPool::touch(BlockId id) {
 
 BlockPool::Released BlockPool::release(BlockId id, bool hold) {
     Block& block = m_blocks[id.value];
-    if (block.is_null || block.references <= 0) return {};
+    if (id == null_block_id || block.references <= 0) return {};
     if (--block.references > 0) {
         --m_extra_references;
         return {block.references, false};
@@ -53,13 +53,13 @@ BlockPool::Released BlockPool::release(BlockId id, bool hold) {
 }
 
 bool BlockPool::let_go(BlockId id) {
-    assert(!m_blocks[id.value].linked && m_blocks[id.value].references == 0);
+    assert(!m_blocks[id.value].linked() && m_blocks[id.value].references == 0);
     --m_held;
     return link_by_rule(id);
 }
 
 bool BlockPool::link_by_rule(BlockId id) {
-    const bool front = m_order == FreeOrder::vllm && !m_blocks[id.value].hash.has_value();
+    const bool front = m_order == FreeOrder::vllm && !hashed(id);
     if (front)
         prepend(std::span(&id, 1));
     else
@@ -69,14 +69,20 @@ bool BlockPool::link_by_rule(BlockId id) {
 
 void BlockPool::set_hash(BlockId id, const BlockHash& hash) {
     Block& block = m_blocks[id.value];
-    if (block.linked && !block.hash) ++m_free_hashed;
-    block.hash = hash;
+    if (block.linked() && !hashed(id)) ++m_free_hashed;
+    m_hashes[id.value] = hash;
+    block.hash_age = m_age;
 }
 
 void BlockPool::clear_hash(BlockId id) {
     Block& block = m_blocks[id.value];
-    if (block.linked && block.hash) --m_free_hashed;
-    block.hash.reset();
+    if (block.linked() && hashed(id)) --m_free_hashed;
+    block.hash_age = 0;
+}
+
+void BlockPool::clear_all_hashes() {
+    ++m_age;
+    m_free_hashed = 0;
 }
 
 void BlockPool::append(std::span<const BlockId> ids) {
@@ -94,12 +100,12 @@ void BlockPool::prepend(std::span<const BlockId> ids) {
 
 void BlockPool::unlink(BlockId id) {
     Block& block = m_blocks[id.value];
-    assert(block.linked);
+    assert(block.linked());
     m_blocks[block.previous].next = block.next;
     m_blocks[block.next].previous = block.previous;
-    block.linked = false;
+    block.previous = block.next = Block::not_linked;
     --m_free;
-    if (block.hash) --m_free_hashed;
+    if (hashed(id)) --m_free_hashed;
 }
 
 std::vector<BlockId> BlockPool::free_order(std::size_t limit) const {
@@ -114,14 +120,13 @@ std::vector<BlockId> BlockPool::free_order(std::size_t limit) const {
 
 void BlockPool::link_between(std::uint32_t previous, std::uint32_t id, std::uint32_t next) {
     Block& block = m_blocks[id];
-    assert(!block.linked);
+    assert(!block.linked());
     block.previous = previous;
     block.next = next;
-    block.linked = true;
     m_blocks[previous].next = id;
     m_blocks[next].previous = id;
     ++m_free;
-    if (block.hash) ++m_free_hashed;
+    if (hashed(BlockId{id})) ++m_free_hashed;
 }
 
 }  // namespace kvloupe

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -22,12 +23,14 @@ namespace kvloupe {
 using BlockHash = std::array<std::byte, 32>;
 
 struct Block {
-    std::int32_t references = 0;       // table entries that point here; not maintained for the null block
-    std::uint32_t previous = 0;        // free queue; meaningless unless `linked`
-    std::uint32_t next = 0;
-    bool linked = false;               // in the free queue
-    bool is_null = false;
-    std::optional<BlockHash> hash;     // set once all its slots are computed and prefix caching knows it
+    static constexpr std::uint32_t not_linked = 0xFFFFFFFFu;
+
+    std::int32_t references = 0;             // table entries that point here; not maintained for the null block
+    std::uint32_t previous = not_linked;     // free queue
+    std::uint32_t next = not_linked;
+    std::uint32_t hash_age = 0;              // its hash counts while this is the pool's present age; 0: none
+
+    bool linked() const { return previous != not_linked; }  // in the free queue
 };
 
 class BlockPool {
@@ -71,8 +74,13 @@ public:
     // A held block becomes free, by the rule of release(). True: it went to the head.
     bool let_go(BlockId id);
 
+    // Set once all slots of the block are computed or scheduled and prefix caching knows it.
     void set_hash(BlockId id, const BlockHash& hash);
     void clear_hash(BlockId id);
+    void clear_all_hashes();
+    bool hashed(BlockId id) const { return m_blocks[id.value].hash_age == m_age; }
+    // Null if the block has none. Good until the pool changes.
+    const BlockHash* hash(BlockId id) const { return hashed(id) ? &m_hashes[id.value] : nullptr; }
 
     // Several blocks at one end of the queue, keeping the order of `ids`; none of them linked. Empty: nothing changes.
     void append(std::span<const BlockId> ids);
@@ -89,6 +97,8 @@ private:
     std::uint32_t sentinel() const { return size(); }
 
     std::vector<Block> m_blocks;  // (size + 1); the last one is head and tail of the queue and no block
+    std::unique_ptr<BlockHash[]> m_hashes;  // (size), apart from the queue; never read where none was set
+    std::uint32_t m_age = 1;                // of hashes: forgetting all of them is O(1)
     FreeOrder m_order;
     std::uint32_t m_free = 0;
     std::uint32_t m_free_hashed = 0;

@@ -4,6 +4,7 @@
 #include "engine/cache/attention_span.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kvloupe {
 
@@ -12,7 +13,7 @@ HashChain::Rules HashIndex::rules(const CacheManagerOptions& options) {
 }
 
 HashIndex::HashIndex(BlockPool& pool, const CacheManagerOptions& options)
-    : m_pool(pool), m_options(options), m_rules(rules(options)), m_blocks(options.groups.size()), m_entries(pool.size()) {
+    : m_pool(pool), m_options(options), m_rules(rules(options)), m_entries(pool.size()), m_buckets(std::bit_ceil(pool.size())) {
     if (!options.compare_tokens) return;
     m_tokens.resize(pool.size() / page_blocks + 1);
     if (options.hash_bits < 256) m_exact.resize(pool.size());
@@ -29,10 +30,17 @@ bool HashIndex::equal(std::uint32_t block, const Key& key) const {
     return m_exact.empty() || m_exact[block] == key.chain.exact(key.block);
 }
 
+// The first block with this hash, 0 if there is none.
+std::uint32_t HashIndex::first_of(const BlockHash& hash, std::uint32_t group) const {
+    const std::uint64_t mix = mixed(hash, group);
+    const auto tag = static_cast<std::uint32_t>(mix);
+    for (std::uint32_t block = m_buckets[(mix >> 32) & (m_buckets.size() - 1)]; block != 0; block = m_entries[block].below)
+        if (m_entries[block].tag == tag && m_entries[block].group == group && *m_pool.hash(BlockId{block}) == hash) return block;
+    return 0;
+}
+
 BlockId HashIndex::find(const Key& key) const {
-    const auto found = m_blocks[key.group].find(key.chain.hash(key.block));
-    if (found == m_blocks[key.group].end()) return BlockId::none();
-    for (std::uint32_t block = found->second.first; block != 0; block = m_entries[block].next)
+    for (std::uint32_t block = first_of(key.chain.hash(key.block), key.group); block != 0; block = m_entries[block].next)
         if (equal(block, key)) return BlockId{block};
     return BlockId::none();
 }
@@ -119,7 +127,7 @@ bool HashIndex::holds(const PrefixMatch& match, const HashChain& chain) const {
     for (const std::vector<BlockId>& table : match.blocks)
         for (std::uint32_t block = 0; block < table.size(); ++block)
             if (table[block] != null_block_id &&
-                (block >= chain.size() || m_pool.block(table[block]).hash != chain.hash(block)))
+                (block >= chain.size() || !m_pool.hashed(table[block]) || *m_pool.hash(table[block]) != chain.hash(block)))
                 return false;
     return true;
 }
@@ -134,14 +142,42 @@ void HashIndex::keep_content(BlockId block, const Key& key) {
 
 void HashIndex::insert(BlockId block, const Key& key) {
     const BlockHash& hash = key.chain.hash(key.block);
-    const auto [entry, added] = m_blocks[key.group].try_emplace(hash, Same{block.value, block.value});
-    m_entries[block.value] = {added ? 0 : entry->second.last, 0, static_cast<std::uint8_t>(key.group)};
-    if (!added) {
-        m_entries[entry->second.last].next = block.value;
-        entry->second.last = block.value;
+    Entry& entry = m_entries[block.value];
+    entry = {};
+    entry.group = key.group;
+    const std::uint64_t mix = mixed(hash, key.group);
+    entry.tag = static_cast<std::uint32_t>(mix);
+    if (const std::uint32_t first = first_of(hash, key.group); first != 0) {
+        entry.previous = m_entries[first].previous;
+        m_entries[entry.previous].next = block.value;
+        m_entries[first].previous = block.value;
+    } else {
+        std::uint32_t& head = bucket(mix);
+        entry.previous = block.value;
+        entry.below = head;
+        if (head != 0) m_entries[head].above = block.value;
+        head = block.value;
     }
     m_pool.set_hash(block, hash);
     if (m_options.compare_tokens) keep_content(block, key);
+}
+
+// Out of the list of equal blocks and, if it was their first, out of its bucket's; the next equal one takes its place.
+void HashIndex::remove(BlockId block, const BlockHash& hash) {
+    const Entry entry = m_entries[block.value];
+    if (m_entries[entry.previous].next != 0) {  // it is not the first
+        m_entries[entry.next != 0 ? entry.next : first_of(hash, entry.group)].previous = entry.previous;
+        m_entries[entry.previous].next = entry.next;
+        return;
+    }
+    const std::uint32_t heir = entry.next;
+    if (heir != 0) {
+        m_entries[heir].previous = entry.previous;
+        m_entries[heir].above = entry.above;
+        m_entries[heir].below = entry.below;
+    }
+    (entry.above != 0 ? m_entries[entry.above].below : bucket(mixed(hash, entry.group))) = heir != 0 ? heir : entry.below;
+    if (entry.below != 0) m_entries[entry.below].above = heir != 0 ? heir : entry.above;
 }
 
 void HashIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, std::vector<Event>& events) {
@@ -160,7 +196,7 @@ void HashIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, 
         };
         for (std::uint32_t block = own.registered; block < full; ++block) {
             const BlockId id = own.table[block];
-            if (id == null_block_id || m_pool.block(id).hash) {  // out of sight, or another owner filled it
+            if (id == null_block_id || m_pool.hashed(id)) {  // out of sight, or another owner filled it
                 tell(block);
                 batch = block + 1;
                 continue;
@@ -183,15 +219,8 @@ void HashIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, 
 }
 
 void HashIndex::forget(BlockId block) {
-    const BlockHash hash = *m_pool.block(block).hash;
-    const Entry entry = m_entries[block.value];
-    const auto same = m_blocks[entry.group].find(hash);
-    if (entry.previous != 0) m_entries[entry.previous].next = entry.next;
-    else same->second.first = entry.next;
-    if (entry.next != 0) m_entries[entry.next].previous = entry.previous;
-    else same->second.last = entry.previous;
-    if (same->second.first == 0) m_blocks[entry.group].erase(same);
-    m_entries[block.value] = {};
+    const BlockHash hash = *m_pool.hash(block);
+    remove(block, hash);
     m_pool.clear_hash(block);
     if (m_listener) m_listener->block_removed(std::span(&hash, 1));
 }
@@ -200,23 +229,15 @@ void HashIndex::evict(BlockId block, std::vector<Event>& events) {
     Event event;
     event.kind = EventKind::evict;
     event.cause = Cause::requested;
-    event.group = m_entries[block.value].group;
+    event.group = static_cast<std::uint8_t>(m_entries[block.value].group);
     event.block = block;
     forget(block);
     events.push_back(event);
 }
 
 void HashIndex::reset(std::vector<Event>&) {
-    for (auto& blocks : m_blocks) {
-        for (const auto& [hash, same] : blocks)
-            for (std::uint32_t block = same.first; block != 0;) {
-                m_pool.clear_hash(BlockId{block});
-                const std::uint32_t next = m_entries[block].next;
-                m_entries[block] = {};
-                block = next;
-            }
-        blocks.clear();
-    }
+    std::fill(m_buckets.begin(), m_buckets.end(), 0);
+    m_pool.clear_all_hashes();
     if (m_listener) m_listener->all_blocks_cleared();
 }
 
@@ -226,18 +247,23 @@ Result<void> HashIndex::audit() const {
                      "This is a defect of the program; please report it with the scenario."};
     };
     std::size_t listed = 0, hashed = 0;
-    for (std::uint32_t group = 0; group < m_blocks.size(); ++group)
-        for (const auto& [hash, same] : m_blocks[group]) {
-            std::uint32_t previous = 0;
-            for (std::uint32_t block = same.first; block != 0; previous = block, block = m_entries[block].next) {
+    for (std::uint32_t head : m_buckets)
+        for (std::uint32_t above = 0; head != 0; above = head, head = m_entries[head].below) {
+            if (!m_pool.hashed(BlockId{head})) return broken(head, "which has no hash");
+            const BlockHash& hash = *m_pool.hash(BlockId{head});
+            if (m_entries[head].above != above) return broken(head, "whose bucket is linked wrongly");
+            std::uint32_t previous = m_entries[head].previous;
+            for (std::uint32_t block = head; block != 0; previous = block, block = m_entries[block].next) {
                 if (++listed > m_pool.size()) return broken(block, "whose list of equal blocks has no end");
-                if (m_pool.block(BlockId{block}).hash != hash) return broken(block, "whose hash is another");
-                if (m_entries[block].previous != previous || m_entries[block].group != group)
+                if (!m_pool.hashed(BlockId{block}) || *m_pool.hash(BlockId{block}) != hash)
+                    return broken(block, "whose hash is another");
+                if (m_entries[block].previous != previous || m_entries[block].group != m_entries[head].group)
                     return broken(block, "whose entry is linked wrongly");
             }
-            if (same.last != previous) return broken(same.last, "which is not the last of its list");
+            if (m_entries[head].previous != previous) return broken(previous, "which is not the last of its list");
+            if (first_of(hash, m_entries[head].group) != head) return broken(head, "which a look-up does not find");
         }
-    for (std::uint32_t block = 0; block < m_pool.size(); ++block) hashed += m_pool.block(BlockId{block}).hash.has_value();
+    for (std::uint32_t block = 0; block < m_pool.size(); ++block) hashed += m_pool.hashed(BlockId{block});
     if (hashed != listed)
         return Error{"Cache invariant 4 does not hold: " + std::to_string(hashed) + " blocks have a hash, but the prefix index lists " +
                          std::to_string(listed),

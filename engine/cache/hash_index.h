@@ -9,7 +9,6 @@
 #include "engine/cache/prefix_index.h"
 
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 namespace kvloupe {
@@ -31,18 +30,15 @@ public:
     static HashChain::Rules rules(const CacheManagerOptions& options);
 
 private:
-    struct First8 {
-        std::size_t operator()(const BlockHash& hash) const noexcept { return first_bytes(hash); }
-    };
-    // Blocks of equal hash are a list, linked through m_entries.
-    struct Same {
-        std::uint32_t first = 0;
-        std::uint32_t last = 0;
-    };
+    // Blocks of equal hash and group are a list in the order in which they came; the first of each list stands in the
+    // list of its bucket. 0: none.
     struct Entry {
-        std::uint32_t previous = 0;  // 0: none
+        std::uint32_t previous = 0;  // equal block before it; of the first: the last
         std::uint32_t next = 0;
-        std::uint8_t group = 0;
+        std::uint32_t above = 0;     // in the bucket; of the first of a list
+        std::uint32_t below = 0;
+        std::uint32_t group = 0;
+        std::uint32_t tag = 0;       // of hash and group: tells most others in the bucket apart
     };
     // What a block is compared with.
     struct Key {
@@ -52,6 +48,15 @@ private:
         const HashChain& chain;
     };
 
+    // Bits from hash and group: high ones choose the bucket, low ones are the tag.
+    static std::uint64_t mixed(const BlockHash& hash, std::uint32_t group) {
+        // The multiplier spreads short hashes, whose low bits are all 0.
+        const std::uint64_t product = (first_bytes(hash) + group) * 0x9E3779B97F4A7C15u;
+        return product ^ product >> 32;
+    }
+    std::uint32_t& bucket(std::uint64_t mix) { return m_buckets[(mix >> 32) & (m_buckets.size() - 1)]; }
+    std::uint32_t first_of(const BlockHash& hash, std::uint32_t group) const;
+    void remove(BlockId block, const BlockHash& hash);
     BlockId find(const Key& key) const;
     BlockId find_unused(const Key& key, const std::vector<BlockId>& used) const;
     bool equal(std::uint32_t block, const Key& key) const;
@@ -66,10 +71,10 @@ private:
     BlockPool& m_pool;
     const CacheManagerOptions& m_options;
     HashChain::Rules m_rules;
-    std::vector<std::unordered_map<BlockHash, Same, First8>> m_blocks;  // (groups)
-    std::vector<Entry> m_entries;                                       // (blocks)
-    std::vector<std::unique_ptr<TokenId[]>> m_tokens;                   // pages of (page_blocks, block_size)
-    std::vector<BlockHash> m_exact;                                     // (blocks), where hashes are shortened
+    std::vector<Entry> m_entries;                      // (blocks); counts while the pool says that it has a hash
+    std::vector<std::uint32_t> m_buckets;              // (a power of two >= blocks) first block
+    std::vector<std::unique_ptr<TokenId[]>> m_tokens;  // pages of (page_blocks, block_size)
+    std::vector<BlockHash> m_exact;                    // (blocks), where hashes are shortened
 };
 
 }  // namespace kvloupe

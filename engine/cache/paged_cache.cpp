@@ -50,21 +50,21 @@ PagedSequence& PagedCache::make(SequenceId sequence) {
 }
 
 Result<void> PagedCache::check(const CachePlan& plan) const {
-    const std::string who = "sequence " + std::to_string(plan.sequence.id.value);
+    const auto who = [&] { return "sequence " + std::to_string(plan.sequence.id.value); };
     if (plan.version != m_version)
-        return Error{"The cache plan of " + who + " is out of date", "Plan again after every change of the pool."};
+        return Error{"The cache plan of " + who() + " is out of date", "Plan again after every change of the pool."};
     if (!plan.fits())
-        return Error{"The cache plan of " + who + " needs " + std::to_string(plan.needed_blocks) + " blocks, but " +
+        return Error{"The cache plan of " + who() + " needs " + std::to_string(plan.needed_blocks) + " blocks, but " +
                          std::to_string(plan.free_blocks) + " are free",
                      "Wait until another sequence ends, or give the pool more blocks."};
     if (plan.kind == CachePlan::grow && plan.request.match && m_index && !find(plan.sequence.id) &&
         !m_index->holds(*plan.request.match, m_matched == plan.sequence.id ? m_matched_chain : HashChain{}))
-        return Error{"The prefix match of " + who + " is out of date", "Look it up again after every change of the pool."};
+        return Error{"The prefix match of " + who() + " is out of date", "Look it up again after every change of the pool."};
     return {};
 }
 
 Result<std::vector<Event>> PagedCache::apply(const CachePlan& plan) {
-    if (auto checked = check(plan); !checked) return checked.error();
+    if (const Result<void> checked = check(plan); !checked) return checked.error();
     ++m_version;
     if (m_index) m_index->set_listener(m_listener);
     std::vector<Event> events;
@@ -101,7 +101,7 @@ void PagedCache::forget(BlockId block, SequenceId sequence, Cause cause, std::ve
 BlockId PagedCache::pop(SequenceId taker, std::vector<Event>& events) {
     if (m_pool.free_count() == 0) m_index->evict_for(1, taker, events);
     const BlockId block = m_pool.front();
-    if (m_pool.block(block).hash) forget(block, taker, Cause::block_needed, events);
+    if (m_pool.hashed(block)) forget(block, taker, Cause::block_needed, events);
     return *m_pool.take();
 }
 
@@ -179,7 +179,7 @@ void PagedCache::prepare_writes(const CachePlan& plan, PagedSequence& state, std
                 if (m_pool.release(id, hold).owners_left == 0 && hold) event.flags |= Event::flag_held;
                 events.push_back(event);
                 if (m_index) m_index->after_copy(plan.sequence.id, block);
-            } else if (m_pool.block(id).hash) {
+            } else if (m_pool.hashed(id)) {
                 forget(id, plan.sequence.id, Cause::last_owner_writes, events);
             } else {
                 continue;
@@ -248,7 +248,7 @@ void PagedCache::leave_all(const CachePlan& plan, PagedSequence& state, std::vec
             if (id == null_block_id) continue;
             const bool undone = block >= own.own_from && block < own.registered &&
                                 (std::uint64_t{block} + 1) * m_options.block_size > plan.valid_tokens;
-            if (undone && m_pool.block(id).hash) forget(id, plan.sequence.id, Cause::sequence_preempted, events);
+            if (undone && m_pool.hashed(id)) forget(id, plan.sequence.id, Cause::sequence_preempted, events);
             leave(plan.sequence.id, id, group, plan.cause, events);
         }
     }

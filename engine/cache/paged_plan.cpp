@@ -207,7 +207,7 @@ Result<CachePlan> PagedCache::plan_evict(BlockId block) const {
         return Error{name + " is none of the blocks 1 to " + std::to_string(m_options.blocks - 1), ""};
     if (m_pool.block(block).references > 0)
         return Error{name + " is in use by " + std::to_string(m_pool.block(block).references) + " sequences and cannot be evicted", ""};
-    if (!m_pool.block(block).hash) return Error{name + " holds nothing that could be evicted", ""};
+    if (!m_pool.hashed(block)) return Error{name + " holds nothing that could be evicted", ""};
     if (m_index->pinned(block)) return Error{name + " lies before blocks that are in use and cannot be evicted", ""};
     CachePlan plan = plan_of(CachePlan::evict, {});
     plan.block = block;
@@ -231,7 +231,8 @@ std::uint32_t PagedCache::owners(BlockId block) const {
 }
 
 std::optional<BlockHash> PagedCache::hash(BlockId block) const {
-    return block.value < m_options.blocks ? m_pool.block(block).hash : std::nullopt;
+    if (block.value >= m_options.blocks || !m_pool.hashed(block)) return std::nullopt;
+    return *m_pool.hash(block);
 }
 
 }  // namespace kvloupe

@@ -236,8 +236,9 @@ Result<void> RadixIndex::audit() const {
                                              std::to_string(locks[node.value]) + " sequences lock it");
         for (std::size_t index = 0; index < view.pages.size(); ++index) {
             const Block& block = m_pool.block(view.pages[index]);
-            if (block.hash != view.hashes[index]) return broken(view.pages[index], "has another hash than the tree");
-            if (block.linked) return broken(view.pages[index], "is in the tree and in the free queue");
+            const BlockHash* hash = m_pool.hash(view.pages[index]);
+            if (!hash || *hash != view.hashes[index]) return broken(view.pages[index], "has another hash than the tree");
+            if (block.linked()) return broken(view.pages[index], "is in the tree and in the free queue");
             if (block.references > 0 && view.locks == 0) return broken(view.pages[index], "is owned, but may be evicted");
             held += block.references == 0;
         }

@@ -4,6 +4,9 @@
 // cause, so a combination nobody foresaw is still a sentence.
 #include "engine/record/describe.h"
 
+#include <algorithm>
+#include <cstdio>
+
 namespace kvloupe {
 
 namespace {
@@ -27,10 +30,17 @@ Text positions(std::uint64_t first, std::uint64_t count) {
 
 Text block_name(BlockId block) { return block.valid() ? "block " + std::to_string(block.value) : Text("a block"); }
 
+Text hexadecimal(std::uint64_t value) {
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+    return text;
+}
+
 struct Sentence {
     const Recording& recording;
     const LaneRecord& lane;
     const Event& event;
+    std::optional<std::uint32_t> position;  // that the sequence computes next, where it is known
 
     Text who() const { return event.sequence.valid() ? name(event.sequence) : Text("the cache"); }
     Text name(SequenceId id) const { return sequence_name(recording, lane, id); }
@@ -38,26 +48,28 @@ struct Sentence {
     Text why() const;
     Text after() const;
     Text needs() const { return "it needs " + counted(event.tokens, "block") + " and only "; }
+    Text next() const { return position ? "position " + number(*position) : Text("its next token"); }
+    Text whoever_needs() const { return event.sequence.valid() ? who() + " needed a block" : Text("a block was needed"); }
+    Text victim(const char* reason) const;
+    Text too_few_blocks() const;
+    bool contiguous() const { return lane.info().policy.kind == "contiguous"; }
     static Text are(std::uint64_t count) { return number(count) + (count == 1 ? " is" : " are"); }
 };
 
 Text Sentence::what() const {
-    const std::uint64_t block_size = lane.info().block_size;
     const bool pushed = event.cause == Cause::no_kv_cache || !lane.info().kv_cache;
     switch (event.kind) {
     case EventKind::arrive: return who() + " arrived with a prompt of " + counted(event.tokens, "token");
     case EventKind::admit: return who() + " was admitted with a prompt of " + counted(event.tokens, "token");
-    case EventKind::refuse: return who() + " waits";
+    case EventKind::refuse: return event.cause == Cause::action_refused ? Text("an action was refused") : who() + " waits";
     case EventKind::reject: return who() + " was rejected";
     case EventKind::prefix_hit:
+        if (event.cause == Cause::duplicate_owner) return who() + " took " + block_name(event.block) + " for a block of its own";
         return who() + " found " + counted(event.tokens, "token") + " of its prefix in " + block_name(event.block);
-    case EventKind::allocate: return who() + " opened " + block_name(event.block);
+    case EventKind::allocate: return who() + (event.cause == Cause::reservation ? " reserved " : " opened ") + block_name(event.block);
     case EventKind::fork: {
         const Text parent = known(event.other) ? name(SequenceId(event.other)) : Text("its parent");
-        Text text = who() + " forked from " + parent + " at position " + number(event.tokens);
-        if (block_size > 0)
-            text += ": " + counted((event.tokens + block_size - 1) / block_size, "block") + " shared, nothing copied";
-        return text;
+        return who() + " forked from " + parent + " at position " + number(event.tokens);
     }
     case EventKind::copy_on_write: {
         const Text to = known(event.other) ? block_name(BlockId(event.other)) : Text("a block of its own");
@@ -66,10 +78,19 @@ Text Sentence::what() const {
     case EventKind::evict: return block_name(event.block) + " lost its hash";
     case EventKind::free:
         return who() + (known(event.other) && event.other > 0 ? " left " : " gave back ") + block_name(event.block);
-    case EventKind::preempt: return who() + " was preempted and gave up " + counted(event.tokens, "computed token");
-    case EventKind::swap_out: return who() + " moved " + block_name(event.block) + " out to host memory";
-    case EventKind::swap_in: return who() + " moved " + block_name(event.block) + " back from host memory";
-    case EventKind::resume: return who() + " runs again";
+    case EventKind::preempt:
+        return who() + " was preempted" +
+               (event.tokens > 0 ? " and gave up " + counted(event.tokens, "computed token") : Text());
+    case EventKind::swap_out:
+    case EventKind::swap_in: {
+        const bool out = event.kind == EventKind::swap_out;
+        const Text host = known(event.other) ? "block " + std::to_string(event.other) + " of host memory" : Text("host memory");
+        return who() + " moved " + counted(event.tokens, "slot") + (out ? " of " + block_name(event.block) + " to " + host
+                                                                        : " from " + host + " to " + block_name(event.block));
+    }
+    case EventKind::resume:
+        if (event.tokens == 0) return who() + " runs again";
+        return who() + " runs again with " + counted(event.tokens, "computed token");
     case EventKind::null_block: {
         Text text = who() + " points ";
         text += known(event.other) ? "logical block " + number(event.other) : Text("a logical block");
@@ -77,7 +98,10 @@ Text Sentence::what() const {
         if (event.block.valid() && event.block != null_block_id) text += " in place of " + block_name(event.block);
         return text;
     }
-    case EventKind::store: return block_name(event.block) + " was registered under its hash";
+    case EventKind::store:
+        if (!known(event.other)) return block_name(event.block) + " was registered under its hash";
+        return block_name(event.block) + " was registered under hash " +
+               hexadecimal(std::uint64_t{event.other} << 32 | event.tokens);
     case EventKind::reset: return "the prefix cache was cleared";
     case EventKind::prefill: {
         const Text where = known(event.other) ? positions(event.other, event.tokens) : Text("its next positions");
@@ -91,6 +115,20 @@ Text Sentence::what() const {
     case EventKind::finish: return who() + " ended after " + counted(event.tokens, "output token");
     }
     return who() + " changed";
+}
+
+Text Sentence::victim(const char* reason) const {
+    if (event.kind != EventKind::preempt || !known(event.other)) return "a block was needed and it " + Text(reason);
+    if (SequenceId(event.other) == event.sequence) return "no block was free for its next token and it " + Text(reason);
+    return name(SequenceId(event.other)) + " needed a block and " + who() + " " + reason;
+}
+
+Text Sentence::too_few_blocks() const {
+    if (event.kind != EventKind::refuse || !known(event.other)) return "the pool is too full for it";
+    if (!contiguous()) return needs() + are(event.other) + " free";
+    return "it needs " + counted(event.tokens, "block") + " in a row and " +
+           (event.other < event.tokens ? "only " + are(event.other) + " free"
+                                       : "of the " + number(event.other) + " free ones not as many are");
 }
 
 Text Sentence::why() const {
@@ -109,8 +147,7 @@ Text Sentence::why() const {
     case Cause::submitted: return "it was submitted while the session ran";
     case Cause::fits_beside_running: return "the pool has room for it beside the requests that run";
     case Cause::pool_too_full:
-        if (event.kind == EventKind::refuse && known(event.other)) return needs() + are(event.other) + " free";
-        return "the pool is too full for it";
+        return too_few_blocks();
     case Cause::prompt_too_long_now:
         if (known(event.other)) return "its whole prompt " + needs().substr(3) + are(event.other) + " free";
         return "its whole prompt does not fit";
@@ -137,10 +174,13 @@ Text Sentence::why() const {
             return "position " + number(event.other * block_size) + " begins logical block " + number(event.other);
         return "its next token begins a logical block";
     case Cause::reservation: return "a contiguous region was reserved for it when it was admitted";
-    case Cause::sequence_preempted: return who() + " was preempted";
+    case Cause::sequence_preempted:
+        return who() + " was preempted" + (event.kind == EventKind::evict ? " before it had computed its slots" : "");
     case Cause::batch_ended: return "the whole batch has ended";
     case Cause::beam_dropped: return "better continuations took its place in the beam";
-    case Cause::swapped_out: return "it gave its blocks to others and keeps its keys and values in host memory";
+    case Cause::swapped_out:
+        return event.kind == EventKind::free ? Text("its keys and values lie in host memory now")
+                                             : Text("it was preempted and keeps its keys and values");
     case Cause::swapped_in: return "there is room for it again";
     case Cause::recomputed: return "there is room for it again; what is no longer in the cache is computed again";
     case Cause::sequence_finished: return who() + " is finished";
@@ -154,25 +194,21 @@ Text Sentence::why() const {
     case Cause::forced_tokens_used_up: return "its forced output tokens are used up";
     case Cause::no_kv_cache: return "a lane without a KV cache keeps nothing of the steps before";
     case Cause::out_of_chunk: return "its positions lie before the attention chunk";
-    case Cause::shared_block_written: return "it writes its next token into a block that has another owner";
-    case Cause::last_owner_writes: return who() + " writes into it and nobody else owns it";
-    case Cause::grown_by_copy: return "a contiguous region grows by moving to a larger one";
+    case Cause::shared_block_written: return "it writes " + next() + " into a block that has another owner";
+    case Cause::last_owner_writes: return who() + " writes " + (position ? next() + " " : Text()) + "into it and nobody else owns it";
+    case Cause::grown_by_copy: return "its region was full and grew by moving to a larger one";
     case Cause::parallel_sampling: return "its request asked for several samples of one prompt";
     case Cause::beam_search: return "the beam continues it in more than one way";
-    case Cause::block_full: return "all its slots have a token";
-    case Cause::last_running:
-    case Cause::shortest_output:
-    case Cause::priority: {
-        const Text needed = event.kind == EventKind::preempt && known(event.other)
-                                ? name(SequenceId(event.other)) + " needed a block and "
-                                : Text("a block was needed and ");
-        if (event.cause == Cause::last_running) return needed + "it was admitted last";
-        return needed + (event.cause == Cause::priority ? "it is the least important of those that run"
-                                                        : "it has the fewest output tokens of those that run");
-    }
-    case Cause::leaf_evicted: return "a block was needed and it was the next leaf of the radix tree to go";
+    case Cause::block_full:
+        return event.sequence.valid() ? "all its slots have a token of " + who() : Text("all its slots have a token");
+    case Cause::last_running: return victim("was admitted last");
+    case Cause::priority: return victim("is the least important of those that run");
+    case Cause::shortest_output: return victim("has the fewest output tokens of those that run");
+    case Cause::leaf_evicted: return whoever_needs() + " and it was the next leaf of the radix tree to go";
     case Cause::out_of_window: return "its positions lie before the attention window";
-    case Cause::block_needed: return "a block was needed and it was first in the free queue";
+    case Cause::block_needed:
+        if (event.kind == EventKind::preempt) return victim("gave way");
+        return whoever_needs() + " and it was first in the free queue";
     case Cause::duplicate_owner: return "the radix tree holds a block with the same tokens";
     case Cause::prefix_shared: return "an earlier sequence computed the same prefix";
     case Cause::requested: return "it was asked for";
@@ -183,17 +219,50 @@ Text Sentence::why() const {
 
 // What followed from it.
 Text Sentence::after() const {
+    const char* end = event.flags & Event::flag_front ? "head" : "tail";
+    if (event.kind == EventKind::fork && lane.info().block_size > 0) {
+        const std::uint64_t size = lane.info().block_size;
+        const char* groups = lane.info().policy.groups.size() > 1 ? " of each group" : "";
+        return ": " + counted((event.tokens + size - 1) / size, "block") + groups + " shared, nothing copied";
+    }
+    if (event.kind == EventKind::evict && (event.flags & Event::flag_released))
+        return "; the radix tree let it go to the " + Text(end) + " of the free queue";
     if (event.kind != EventKind::free) return "";
     if (event.flags & Event::flag_held) return "; the radix tree keeps it";
     if (known(event.other) && event.other > 0)
         return "; " + counted(event.other, "other sequence") + (event.other == 1 ? " still owns it" : " still own it");
-    return event.flags & Event::flag_front ? "; it went to the head of the free queue"
-                                           : "; it went to the tail of the free queue";
+    return contiguous() ? Text() : "; it went to the " + Text(end) + " of the free queue";
+}
+
+// The position that the event's sequence computes next, from the rest of the event's step.
+std::optional<std::uint32_t> next_position(const LaneRecord& lane, std::uint64_t index) {
+    constexpr std::uint64_t furthest = 4096;  // events; a step with more is described without
+    const Event& event = lane.events()[index];
+    const std::uint64_t end = std::min<std::uint64_t>(lane.events().size(), index + furthest);
+    for (std::uint64_t i = index + 1; i < end; ++i) {
+        const Event& later = lane.events()[i];
+        if (later.sequence != event.sequence) continue;
+        if (later.kind == EventKind::prefill || later.kind == EventKind::decode) return later.other;
+        if (later.kind == EventKind::preempt || later.kind == EventKind::finish) return std::nullopt;
+    }
+    return std::nullopt;
 }
 
 std::string detail_of(const LaneRecord& lane, const Event& event) {
     const bool has = event.detail.valid() && event.detail.value < lane.strings().size();
     return has ? lane.strings()[event.detail.value] : std::string();
+}
+
+std::string tell(const Sentence& sentence) {
+    const Event& event = sentence.event;
+    const std::string detail = detail_of(sentence.lane, event);
+    // The detail of a rejection gives the same reason with all its numbers, that of a refused action says it all.
+    if (event.kind == EventKind::refuse && event.cause == Cause::action_refused && !detail.empty()) return detail;
+    const bool has_reason = event.kind == EventKind::reject && !detail.empty();
+    std::string text = sentence.what();
+    if (const std::string why = sentence.why(); !why.empty() && !has_reason) text += " because " + why;
+    text += sentence.after();
+    return detail.empty() ? text : text + ": " + detail;
 }
 
 }  // namespace
@@ -215,14 +284,13 @@ std::string sequence_name(const Recording& recording, const LaneRecord& lane, Se
 }
 
 std::string describe_cause(const Recording& recording, const LaneRecord& lane, const Event& event) {
-    const Sentence sentence{recording, lane, event};
-    const std::string detail = detail_of(lane, event);
-    std::string text = sentence.what();
-    // The detail of a rejection gives the same reason with all its numbers.
-    const bool told = event.kind == EventKind::reject && !detail.empty();
-    if (const std::string why = sentence.why(); !why.empty() && !told) text += " because " + why;
-    text += sentence.after();
-    return detail.empty() ? text : text + ": " + detail;
+    return tell({recording, lane, event, std::nullopt});
+}
+
+std::string describe_event(const Recording& recording, const LaneRecord& lane, std::uint64_t index) {
+    const Event& event = lane.events()[index];
+    const bool writes = event.cause == Cause::shared_block_written || event.cause == Cause::last_owner_writes;
+    return tell({recording, lane, event, writes ? next_position(lane, index) : std::nullopt});
 }
 
 std::string event_reason(const Recording& recording, const LaneRecord& lane, const Event& event) {
@@ -233,7 +301,9 @@ std::string event_reason(const Recording& recording, const LaneRecord& lane, con
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event) {
     switch (event.kind) {
     case EventKind::allocate: return lane.info().block_bytes;
-    case EventKind::copy_on_write: return event.tokens * lane.info().bytes_per_token;
+    case EventKind::copy_on_write:
+    case EventKind::swap_out:
+    case EventKind::swap_in: return event.tokens * lane.info().bytes_per_token;
     case EventKind::prefill:
     case EventKind::decode: return lane.info().kv_cache ? event.tokens * lane.info().bytes_per_token : 0;
     default: return 0;

@@ -18,22 +18,31 @@ std::string sequence_name(const Recording& recording, const LaneRecord& lane, Se
 // logical block 1").
 std::string describe_cause(const Recording& recording, const LaneRecord& lane, const Event& event);
 
-// Bytes the event moved or took (derived): allocate = block_bytes; copy, prefill and decode = tokens * bytes_per_token,
-// where K/V is kept; others 0.
+// The same for event `index` of the lane's log. What the event itself does not say is taken from its step: the position
+// whose writing made it necessary ("c copied 5 slots of block 16 to block 53 because it writes position 37 into a block
+// that has another owner").
+std::string describe_event(const Recording& recording, const LaneRecord& lane, std::uint64_t index);
+
+// Bytes the event moved or took (derived): allocate = block_bytes; copies, swaps, prefill and decode = tokens *
+// bytes_per_token, where K/V is kept; others 0.
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event);
 
 // The reason why a request of the lane was rejected or failed: its event's detail text, else the sentence above.
 std::string event_reason(const Recording& recording, const LaneRecord& lane, const Event& event);
 
-// Times of one request in one lane, all measured on the lane's own clock of steps; empty where they do not exist (yet).
+// Times of one sequence in one lane, all measured on the lane's own clock of steps; empty where they do not exist (yet).
 // Arrival and admission are the times of the lane's arrive and admit events; a token exists when its step ends.
+// A fork, sample or beam never queued; its first token counts from the arrival of the sequence it stems from, and what it
+// inherited exists from the end of the step of its fork on.
 struct RequestTimes {
     std::optional<double> queue_ms;                 // arrival to admission
     std::optional<double> time_to_first_token_ms;   // arrival to the end of the step that sampled the first token
-    std::vector<double> inter_token_ms;             // between the ends of the steps that sampled successive tokens
+    std::vector<double> inter_token_ms;             // between the ends of the steps that sampled successive tokens; tokens
+                                                    // of one step have no time between them
     std::uint32_t output_tokens = 0;
     std::string finish_reason;                      // stop | length | cancelled | rejected | failed, "" while it lives
     std::string reason;                             // sentence for rejected and failed
+    bool dropped = false;                           // a beam that better continuations replaced
 };
 
 // Up to and including step `last`; last < step_count().

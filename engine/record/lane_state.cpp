@@ -148,6 +148,9 @@ void LaneState::fill(SequenceId id, std::uint32_t first, std::uint32_t end) {
 void LaneState::fork(const Event& event) {
     sequence(event.sequence).status = SequenceStatus::running;
     if (event.other >= m_sequences.size()) return;
+    // The child of a parent that waits has nothing to share and waits as well.
+    if (m_sequences[event.other].status == SequenceStatus::preempted || m_sequences[event.other].status == SequenceStatus::swapped)
+        sequence(event.sequence).status = SequenceStatus::preempted;
     const SequenceState parent = m_sequences[event.other];  // tables are shared, not copied
     SequenceState& child = sequence(event.sequence);
     child.prompt_tokens = std::min(event.tokens, parent.prompt_tokens);

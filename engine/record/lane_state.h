@@ -39,8 +39,9 @@ using TableState = CowVector<BlockId, 6>;  // logical index -> physical block
 
 struct SequenceState {
     SequenceStatus status = SequenceStatus::arrived;
-    std::uint32_t prompt_tokens = 0;
-    std::uint32_t computed_tokens = 0;  // tokens whose K/V lies in the pool (uncached: pushed through the model last)
+    std::uint32_t prompt_tokens = 0;    // a child's: those of its parent up to the fork (SequenceInfo has all)
+    std::uint32_t computed_tokens = 0;  // tokens whose K/V lies in the pool, or while swapped out in host memory
+                                        // (uncached: pushed through the model last)
     std::uint32_t output_tokens = 0;    // known at finish
     std::uint32_t host_blocks = 0;      // of host memory that hold it while it is swapped out
     TableState table;                   // of group 0; empty without a cache and after release

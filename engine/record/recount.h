@@ -10,6 +10,11 @@
 
 namespace kvloupe {
 
+// Positions each sequence has written when it ends (index: SequenceId), by the events of the first `steps` steps: counted
+// where it ended in them, else a prediction: what it may write, prompt + new tokens - 1. Of a fork that lives on, that is
+// what its request may: the recording does not say what it was given of its own.
+std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const LaneRecord& lane, std::size_t steps);
+
 struct Recount {
     std::vector<SlotCounts> slots;      // by step
     std::uint32_t peak_used_blocks = 0; // at any moment: after any event, also before release
@@ -17,7 +22,8 @@ struct Recount {
 
 // While a sequence lives, its reserved slots are a prediction (it may write prompt + new tokens - 1 positions). Once it
 // ended, the steps before are recounted: reserved is what it held and wrote later, internal what it held and never
-// wrote. Sums, token, cached, external and free stay as recorded. Steps 0 .. steps - 1, steps <= step_count().
+// wrote. A slot of a shared block counts once: reserved if any owner will write it. Sums, token, cached, external and
+// free stay as recorded. One pass over the events, and per step one look at each sequence that holds blocks. Steps 0 .. steps - 1, steps <= step_count().
 Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t steps);
 
 }  // namespace kvloupe

@@ -34,6 +34,14 @@ std::size_t first_step_of(const Recording& recording, const LaneRecord& lane, Se
     return low;
 }
 
+// The sequence whose arrival a fork, sample or beam counts from.
+SequenceId root_of(const LaneRecord& lane, SequenceId sequence) {
+    while (sequence.value < lane.sequences().size() && lane.sequences()[sequence.value].parent.valid() &&
+           lane.sequences()[sequence.value].parent.value < sequence.value)
+        sequence = lane.sequences()[sequence.value].parent;
+    return sequence;
+}
+
 // What is known of one sequence while its steps go by.
 struct Progress {
     RequestTimes times;
@@ -42,7 +50,8 @@ struct Progress {
 
     void token(std::uint64_t step_end) {
         ++times.output_tokens;
-        if (previous_token) times.inter_token_ms.push_back(static_cast<double>(step_end - *previous_token) / 1e6);
+        if (previous_token && *previous_token != step_end)
+            times.inter_token_ms.push_back(static_cast<double>(step_end - *previous_token) / 1e6);
         previous_token = step_end;
     }
 
@@ -52,6 +61,7 @@ struct Progress {
             times.queue_ms = static_cast<double>(now - std::min(*arrived, now)) / 1e6;
         if (event.kind != EventKind::finish && event.kind != EventKind::reject) return;
         times.finish_reason = finish_reason_of(event);
+        times.dropped = event.cause == Cause::beam_dropped;
         if (times.finish_reason == "rejected" || times.finish_reason == "failed")
             times.reason = event_reason(recording, lane, event);
     }
@@ -66,7 +76,9 @@ struct Progress {
 
 RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last) {
     Progress progress;
-    for (std::size_t i = first_step_of(recording, lane, sequence, last); i <= last; ++i) {
+    const SequenceId root = root_of(lane, sequence);
+    bool arrived = false;  // by an event of its own
+    for (std::size_t i = first_step_of(recording, lane, root, last); i <= last; ++i) {
         const StepRecord& step = lane.step(i);
         const std::uint64_t end = step.start_ns + step.duration_ns;
         for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
@@ -75,7 +87,12 @@ RequestTimes request_times(const Recording& recording, const LaneRecord& lane, S
         }
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
-            if (event.sequence == sequence) progress.event(recording, lane, event, step.start_ns + event.offset_ns);
+            const std::uint64_t now = step.start_ns + event.offset_ns;
+            if (event.kind == EventKind::arrive && event.sequence == root && !arrived) progress.arrived = now;
+            arrived = arrived || (event.kind == EventKind::arrive && event.sequence == sequence);
+            if (event.sequence != sequence) continue;
+            if (event.kind == EventKind::arrive) progress.arrived.reset();
+            progress.event(recording, lane, event, now);
         }
         progress.first_token(end);
         if (!progress.times.finish_reason.empty()) break;
@@ -98,6 +115,8 @@ std::vector<RequestTimes> all_request_times(const Recording& recording, const La
         }
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
+            if (event.kind == EventKind::fork && event.sequence.value < progress.size() && event.other < progress.size())
+                progress[event.sequence.value].arrived = progress[event.other].arrived;
             if (event.sequence.value < progress.size())
                 progress[event.sequence.value].event(recording, lane, event, step.start_ns + event.offset_ns);
         }

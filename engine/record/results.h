@@ -18,6 +18,11 @@ namespace kvloupe {
 // - A lane without a cache holds 0 blocks and 0 bytes; its shares and sizes per token and block are null.
 // - A finish_reason is null while the request lives; times are null where nothing was measured.
 // - `origins` names for each key whether its numbers are measured, derived or predicted.
+// - requests[].sequences[] lists forks, samples and beams with `parent` and `forked_at`, but no beam that better
+//   continuations replaced; a request that became several sequences has the result of the first.
+// - events.csv: `other_block` is where a copy went, of a swap the block of host memory.
+// - blocks.json: a contiguous lane's free blocks stand in the order of their addresses; `group_tables` is a list, by group,
+//   of what `tables` is for group 0.
 // - CSV rows go step by step, within a step lane by lane; lines end in CR LF (RFC 4180); times have three decimals.
 struct ResultOptions {
     bool blocks = false;                                 // write blocks.json

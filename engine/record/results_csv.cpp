@@ -29,6 +29,9 @@ bool counts_tokens(EventKind kind) {
     case EventKind::fork:
     case EventKind::copy_on_write:
     case EventKind::preempt:
+    case EventKind::swap_out:
+    case EventKind::swap_in:
+    case EventKind::resume:
     case EventKind::prefill:
     case EventKind::decode:
     case EventKind::finish: return true;
@@ -36,17 +39,23 @@ bool counts_tokens(EventKind kind) {
     }
 }
 
+// Kinds whose `other` names a second block: where it was copied to, or of host memory.
+bool has_other_block(EventKind kind) {
+    return kind == EventKind::copy_on_write || kind == EventKind::swap_out || kind == EventKind::swap_in;
+}
+
 void append_event(std::string& csv, const Recording& recording, const LaneRecord& lane, const SequenceNames& names,
-                  const Event& event) {
+                  std::uint64_t index) {
+    const Event& event = lane.events()[index];
     csv += ',';
     csv += name_of(event.kind);
     csv += ',' + csv_field(names.request(event.sequence)) + ',' + csv_field(names.name(event.sequence)) + ',';
     if (event.block.valid()) csv += std::to_string(event.block.value);
     csv += ',';
-    if (event.kind == EventKind::copy_on_write && event.other != Event{}.other) csv += std::to_string(event.other);
+    if (has_other_block(event.kind) && event.other != Event{}.other) csv += std::to_string(event.other);
     csv += ',';
     if (counts_tokens(event.kind)) csv += std::to_string(event.tokens);
-    csv += ',' + std::to_string(event_bytes(lane, event)) + ',' + csv_field(describe_cause(recording, lane, event));
+    csv += ',' + std::to_string(event_bytes(lane, event)) + ',' + csv_field(describe_event(recording, lane, index));
     csv += "\r\n";
 }
 
@@ -98,7 +107,7 @@ std::string events_csv(const Recording& recording) {
             for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
                 const Event& event = lane.events()[e];
                 csv += std::to_string(s) + ',' + microseconds(step.start_ns + event.offset_ns) + ',' + lane_names[i];
-                append_event(csv, recording, lane, names[i], event);
+                append_event(csv, recording, lane, names[i], e);
             }
         }
     }

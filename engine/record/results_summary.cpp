@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <string_view>
+#include <unordered_map>
 #include <nlohmann/json.hpp>
 
 namespace kvloupe {
@@ -55,19 +56,25 @@ Json model_of(const LaneInfo& info) {
     return model;
 }
 
-// Output tokens of every sequence (index: SequenceId), sampled and forced, and the step that gave each.
+// Output tokens of every sequence (index: SequenceId), sampled and forced, and the step that gave each; of children also
+// the prompt.
 struct Output {
     std::vector<TokenId> tokens;
     std::vector<std::uint32_t> steps;
+    std::vector<TokenId> prompt;
 };
 
-std::vector<Output> outputs_of(const LaneRecord& lane, std::size_t steps) {
-    std::vector<Output> outputs(lane.sequences().size());
+std::vector<Output> outputs_of(const LaneRecord& lane, const SequenceNames& names, std::size_t steps) {
+    std::vector<Output> outputs(names.names.size());
     for (std::size_t s = 0; s < steps; ++s) {
         const StepRecord& step = lane.step(s);
         for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
             const TokenRecord& token = lane.tokens()[t];
-            if (token.source == TokenRecord::prompt || token.sequence.value >= outputs.size()) continue;
+            if (token.sequence.value >= outputs.size()) continue;
+            if (token.source == TokenRecord::prompt) {
+                if (names.is_child[token.sequence.value]) outputs[token.sequence.value].prompt.push_back(token.token);
+                continue;
+            }
             outputs[token.sequence.value].tokens.push_back(token.token);
             outputs[token.sequence.value].steps.push_back(static_cast<std::uint32_t>(s));
         }
@@ -89,31 +96,44 @@ Json result_of(const LaneRecord& lane, const Output& output, const RequestTimes&
     return result;
 }
 
-Json requests_of(const Recording& recording, const LaneRecord& lane, const std::vector<Output>& outputs,
-                 std::size_t steps) {
+Json child_of(const LaneRecord& lane, const SequenceNames& names, std::uint32_t id, const Output& output,
+              const RequestTimes& times) {
+    const SequenceInfo& info = lane.sequences()[id];
+    Json child;
+    child["id"] = names.names[id];
+    child["parent"] = info.parent.valid() ? Json(names.name(info.parent)) : Json(nullptr);
+    child["forked_at"] = info.parent.valid() ? Json(info.forked_at) : Json(nullptr);
+    child["prompt_tokens"] = output.prompt;
+    child.update(result_of(lane, output, times));
+    return child;
+}
+
+// A request that is one sequence has its result; one that became several (n, beams) has that of the first. All but the
+// request's own sequence are listed as its children, without beams that others replaced.
+Json requests_of(const Recording& recording, const LaneRecord& lane, const SequenceNames& names,
+                 const std::vector<Output>& outputs, std::size_t steps) {
     std::vector<RequestTimes> times(outputs.size());
     if (steps > 0) times = all_request_times(recording, lane, steps - 1);
-    const SequenceNames names(recording, lane);
-    std::map<std::uint32_t, std::vector<std::uint32_t>> sequences;  // by request; the request's own first
-    for (std::uint32_t i = 0; i < outputs.size() && i < names.names.size(); ++i)
-        sequences[lane.sequences()[i].request.value].push_back(i);
+    times.resize(outputs.size());
+    std::vector<std::vector<std::uint32_t>> sequences(recording.requests().size());  // by request
+    for (std::uint32_t i = 0; i < outputs.size(); ++i) {
+        const RequestId request = lane.sequences()[i].request;
+        if (request.value < sequences.size() && !times[i].dropped) sequences[request.value].push_back(i);
+    }
     Json list = Json::array();
-    for (std::uint32_t r = 0; r < recording.requests().size(); ++r) {
+    for (std::uint32_t r = 0; r < sequences.size(); ++r) {
         const RequestInfo& info = recording.requests()[r];
-        const std::vector<std::uint32_t>& own = sequences[r];
         Json request;
         request["id"] = info.id;
         request["prompt_tokens"] = info.prompt;
-        // A request that has not arrived in the lane has no sequence yet.
-        const std::uint32_t first = own.empty() ? 0 : own.front();
-        request.update(own.empty() ? result_of(lane, {}, {}) : result_of(lane, outputs[first], times[first]));
-        request["sequences"] = Json::array();
-        for (std::size_t i = 1; i < own.size(); ++i) {
-            Json child;
-            child["id"] = names.names[own[i]];
-            child.update(result_of(lane, outputs[own[i]], times[own[i]]));
-            request["sequences"].push_back(std::move(child));
+        std::optional<std::uint32_t> own;  // none: it has not arrived in the lane
+        Json children = Json::array();
+        for (const std::uint32_t i : sequences[r]) {
+            if (!own || (!names.is_child[i] && names.is_child[*own])) own = i;
+            if (names.is_child[i]) children.push_back(child_of(lane, names, i, outputs[i], times[i]));
         }
+        request.update(own ? result_of(lane, outputs[*own], times[*own]) : result_of(lane, {}, {}));
+        request["sequences"] = std::move(children);
         list.push_back(std::move(request));
     }
     return list;
@@ -181,15 +201,27 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     return cache;
 }
 
-Json lane_of(const Recording& recording, const LaneRecord& lane, const LaneInfo& first,
-             const std::vector<Output>& outputs, std::size_t steps) {
+// What is read of a lane once for the whole document.
+struct LaneResult {
+    const LaneRecord& lane;
+    std::size_t steps;
+    SequenceNames names;
+    std::vector<Output> outputs;
+
+    LaneResult(const Recording& recording, const LaneRecord& record)
+        : lane(record), steps(record.step_count()), names(recording, record), outputs(outputs_of(record, names, steps)) {}
+};
+
+Json lane_of(const Recording& recording, const LaneResult& result, const LaneInfo& first) {
+    const LaneRecord& lane = result.lane;
+    const std::size_t steps = result.steps;
     const LaneInfo& info = lane.info();
     Json json;
     json["name"] = info.name;
     if (const Json model = model_of(info); model != model_of(first)) json["model"] = model;
     if (info.device != first.device) json["device"] = text_or_null(info.device);
     json["steps"] = steps;
-    json["requests"] = requests_of(recording, lane, outputs, steps);
+    json["requests"] = requests_of(recording, lane, result.names, result.outputs, steps);
     json["kv"] = kv_of(lane, recount(recording, lane, steps), steps);
     json["cache"] = cache_of(lane, steps);
     const TimeSplit split = time_split(lane, steps);
@@ -204,23 +236,19 @@ Json lane_of(const Recording& recording, const LaneRecord& lane, const LaneInfo&
     return json;
 }
 
-// First step of `lane` that gave another token than `reference` at the same place of the same request.
-std::size_t first_difference(const LaneRecord& lane, const std::vector<Output>& outputs, const LaneRecord& reference,
-                             const std::vector<Output>& reference_outputs) {
-    std::map<std::uint32_t, std::vector<std::uint32_t>> by_request;  // sequences of the reference, in order
-    for (std::uint32_t i = 0; i < reference_outputs.size(); ++i)
-        by_request[reference.sequences()[i].request.value].push_back(i);
-    std::map<std::uint32_t, std::size_t> seen;
+// First step of `ours` in which a sequence got another token than the sequence of that name in `theirs`.
+std::size_t first_difference(const LaneResult& ours, const LaneResult& theirs) {
+    std::unordered_map<std::string_view, std::size_t> by_name;
+    for (std::size_t i = 0; i < theirs.outputs.size(); ++i) by_name.emplace(theirs.names.names[i], i);
     std::size_t first = SIZE_MAX;
-    for (std::uint32_t i = 0; i < outputs.size(); ++i) {
-        const std::uint32_t request = lane.sequences()[i].request.value;
-        const std::size_t place = seen[request]++;
-        if (place >= by_request[request].size()) continue;
-        const Output& ours = outputs[i];
-        const Output& theirs = reference_outputs[by_request[request][place]];
-        for (std::size_t t = 0; t < ours.tokens.size() && t < theirs.tokens.size(); ++t) {
-            if (ours.tokens[t] == theirs.tokens[t]) continue;
-            first = std::min<std::size_t>(first, ours.steps[t]);
+    for (std::size_t i = 0; i < ours.outputs.size(); ++i) {
+        const auto same = by_name.find(ours.names.names[i]);
+        if (same == by_name.end()) continue;
+        const Output& a = ours.outputs[i];
+        const Output& b = theirs.outputs[same->second];
+        for (std::size_t t = 0; t < a.tokens.size() && t < b.tokens.size(); ++t) {
+            if (a.tokens[t] == b.tokens[t]) continue;
+            first = std::min<std::size_t>(first, a.steps[t]);
             break;
         }
     }
@@ -231,12 +259,8 @@ std::size_t first_difference(const LaneRecord& lane, const std::vector<Output>& 
 
 std::string summary_json(const Recording& recording) {
     const auto& lanes = recording.lanes();
-    std::vector<std::size_t> steps;
-    std::vector<std::vector<Output>> outputs;
-    for (const auto& lane : lanes) {
-        steps.push_back(lane->step_count());
-        outputs.push_back(outputs_of(*lane, steps.back()));
-    }
+    std::vector<LaneResult> results;
+    for (const auto& lane : lanes) results.emplace_back(recording, *lane);
     const LaneInfo none;
     const LaneInfo& first = lanes.empty() ? none : lanes.front()->info();
     Json summary;
@@ -246,13 +270,13 @@ std::string summary_json(const Recording& recording) {
     summary["lanes"] = Json::array();
     Json differences = Json::object();
     for (std::size_t i = 0; i < lanes.size(); ++i) {
-        summary["lanes"].push_back(lane_of(recording, *lanes[i], first, outputs[i], steps[i]));
+        summary["lanes"].push_back(lane_of(recording, results[i], first));
         std::size_t reference = 0;
         while (reference < i && lanes[reference]->info().weights_id != lanes[i]->info().weights_id) ++reference;
         std::optional<double> largest;
         if (reference < i) {
             const std::size_t end =
-                std::min(steps[i], first_difference(*lanes[i], outputs[i], *lanes[reference], outputs[reference]));
+                std::min(results[i].steps, first_difference(results[i], results[reference]));
             for (std::size_t s = 0; s < end; ++s)
                 if (const float value = lanes[i]->step(s).logit_difference; !std::isnan(value))
                     largest = std::max(largest.value_or(0.0), static_cast<double>(value));

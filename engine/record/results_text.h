@@ -32,11 +32,11 @@ inline std::string microseconds(std::uint64_t nanoseconds) {
     return text;
 }
 
-// Name of every sequence and the id of its request, made once per document.
+// Name of every sequence and the id of its request, made once per document. The rules are those of sequence_name().
 struct SequenceNames {
     std::vector<std::string> names;
     std::vector<std::string> requests;
-    std::vector<bool> is_child;  // a further sequence of its request
+    std::vector<bool> is_child;  // a fork, sample or beam: listed among its request's sequences
 
     SequenceNames(const Recording& recording, const LaneRecord& lane) {
         std::unordered_map<std::uint32_t, std::uint32_t> count;  // sequences by request
@@ -46,11 +46,11 @@ struct SequenceNames {
             const bool known = info.request.valid() && info.request.value < recording.requests().size();
             const std::uint32_t earlier = count[info.request.value]++;
             const std::string id = known ? recording.requests()[info.request.value].id : std::string();
-            is_child.push_back(known && info.parent.valid() && earlier > 0);
             requests.push_back(id);
-            names.push_back(!known ? "sequence " + std::to_string(i)
-                            : is_child.back() ? id + "." + std::to_string(earlier)
-                                              : id);
+            if (!known) names.push_back("sequence " + std::to_string(i));
+            else if (!info.name.empty()) names.push_back(info.name);
+            else names.push_back(info.parent.valid() && earlier > 0 ? id + "." + std::to_string(earlier) : id);
+            is_child.push_back(known && names.back() != id);
         }
     }
 

@@ -3,7 +3,7 @@
 // trace.json: Chrome Trace Events (FORMATS 2.6), readable by Perfetto and chrome://tracing.
 // Each lane is two processes. "NAME engine": thread 1 has a slice per step with the slices of its stages inside, thread
 // 2 instants of what the cache and the scheduler decided; counters kv_blocks (used, cached, free), running, waiting.
-// "NAME requests": one async track per sequence with its phases queued, prefill, decode, preempted inside.
+// "NAME requests": one async track per sequence with its phases queued, prefill, decode, preempted, swapped out inside.
 // Stage records hold durations, not starts: inside a step stages stand one behind the other in the order they ran.
 //
 // A trace beyond the limit is thinned, from the finest detail up, until it fits; "otherData" and an instant at the
@@ -192,11 +192,13 @@ void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane,
             if (!is_decision(event.kind)) continue;
             trace.add(head("i", step.start_ns + event.offset_ns, process, 2) + ",\"s\":\"t\",\"name\":\"" +
                       std::string(name_of(event.kind)) +
-                      "\",\"args\":{\"cause\":" + quoted(describe_cause(recording, lane, event)) + "}");
+                      "\",\"args\":{\"cause\":" + quoted(describe_event(recording, lane, e)) + "}");
         }
     }
     add_counters(trace, lane, process, steps, detail.stride);
 }
+
+constexpr const char* swapped_out = "swapped out";
 
 // The phases of one sequence as they follow each other.
 struct Track {
@@ -208,27 +210,28 @@ struct Track {
     const char* open = nullptr;
     std::uint64_t since = 0;
     bool has_token = false;
+    bool decodes = false;
 
     void enter(const char* name, std::uint64_t ns) {
         if (open) phases.push_back({open, since, std::max(since, ns)});
         open = name;
         since = ns;
+        decodes = false;
     }
 };
 
 std::vector<Track> tracks_of(const LaneRecord& lane) {
     std::vector<Track> tracks(lane.sequences().size());
     const std::size_t steps = lane.step_count();
-    std::vector<std::uint32_t> first_tokens;
+    std::vector<std::uint32_t> sampled;  // sequences with an output token in the step
     for (std::size_t s = 0; s < steps; ++s) {
         const StepRecord& step = lane.step(s);
         const std::uint64_t end = step.start_ns + step.duration_ns;
-        first_tokens.clear();
+        sampled.clear();
         for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
             const TokenRecord& token = lane.tokens()[t];
             if (token.source == TokenRecord::prompt || token.sequence.value >= tracks.size()) continue;
-            if (!tracks[token.sequence.value].has_token) first_tokens.push_back(token.sequence.value);
-            tracks[token.sequence.value].has_token = true;
+            sampled.push_back(token.sequence.value);
         }
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
@@ -237,17 +240,31 @@ std::vector<Track> tracks_of(const LaneRecord& lane) {
             const std::uint64_t ns = step.start_ns + event.offset_ns;
             switch (event.kind) {
             case EventKind::arrive: track.enter("queued", ns); break;
-            case EventKind::admit:
             case EventKind::resume:
+                if (event.cause == Cause::swapped_in && track.has_token) {  // it goes on where it was
+                    track.enter("decode", ns);
+                    track.decodes = true;
+                    break;
+                }
+                [[fallthrough]];
+            case EventKind::admit:
             case EventKind::fork: track.enter("prefill", ns); break;
             case EventKind::preempt: track.enter("preempted", ns); break;
+            case EventKind::swap_out:
+                if (track.open) track.open = swapped_out;  // and not merely preempted
+                break;
             case EventKind::reject:
             case EventKind::finish: track.enter(nullptr, ns); break;
             default: break;
             }
         }
-        for (const std::uint32_t sequence : first_tokens)
-            if (tracks[sequence].open) tracks[sequence].enter("decode", end);
+        for (const std::uint32_t sequence : sampled) {
+            Track& track = tracks[sequence];
+            track.has_token = true;
+            if (!track.open || track.decodes || track.open == swapped_out) continue;
+            track.enter("decode", end);
+            track.decodes = true;
+        }
         if (s + 1 == steps)
             for (Track& track : tracks)
                 if (track.open) track.enter(nullptr, end);

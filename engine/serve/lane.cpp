@@ -113,7 +113,26 @@ std::uint32_t Lane::longest() const {
 
 Result<void> Lane::audit_cache() const {
     if (!m_cache) return {};
-    return m_cache->audit();
+    if (auto sound = m_cache->audit(); !sound) return sound;
+    // What the events say must be what the manager did: a reader sees nothing else.
+    const LaneState& replayed = m_writer->state();
+    const auto differs = [&](const std::string& what) {
+        return Error{"The recording of lane '" + m_setup.options.name + "' disagrees with its cache about " + what,
+                     "This is a defect of the program; please report it with the scenario."};
+    };
+    if (replayed.used_blocks() != m_cache->used_blocks())
+        return differs("the blocks in use: " + std::to_string(replayed.used_blocks()) + " and " + std::to_string(m_cache->used_blocks()));
+    for (const Request* request : m_scheduler->running()) {
+        const std::span<const BlockId> table = m_cache->table(request->sequence);
+        if (request->sequence.value >= replayed.sequences().size()) return differs("who there is");
+        const SequenceState& state = replayed.sequences()[request->sequence.value];
+        if (!std::equal(table.begin(), table.end(), state.table.begin(), state.table.end()))
+            return differs("the block table of " + request->name);
+        if (state.computed_tokens != request->computed)
+            return differs("the computed tokens of " + request->name + ": " + std::to_string(state.computed_tokens) + " and " + std::to_string(request->computed));
+    }
+    if (m_cache->options().kind == CacheKind::paged && replayed.free_order() != m_cache->free_order()) return differs("the order of the free queue");
+    return {};
 }
 
 void Lane::count_slots() {

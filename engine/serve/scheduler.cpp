@@ -4,7 +4,6 @@
 #include "engine/cache/block_table.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
 namespace kvloupe {
@@ -338,15 +337,14 @@ Result<void> Scheduler::unpark(Schedule& schedule) {
 }
 
 std::uint64_t Scheduler::slots_reserved_for(const Request* request) const {
-    if (!request || !m_cache) return 0;
-    const CacheManagerOptions& options = m_cache->options();
-    switch (options.reserve) {
-    case Reserve::max: return options.max_model_len > 0 ? options.max_model_len : m_context;
-    case Reserve::pow2: return std::uint64_t{request->prompt_tokens} + std::bit_ceil(std::uint64_t{request->new_tokens()});
-    case Reserve::oracle: return request->slots_needed();
-    case Reserve::grow: return request->size();
-    }
-    return 0;
+    if (!request || !m_cache || m_cache->options().kind == CacheKind::paged) return 0;
+    const CacheSequence view = request->view();
+    GrowRequest grow;
+    grow.sequence = &view;
+    grow.new_tokens = std::min(tokens_for(*request, 0), m_options.max_num_batched_tokens);
+    grow.admission = true;
+    grow.whole_prompt = m_options.reserve_full_prompt;
+    return std::uint64_t{m_cache->plan_grow(grow).needed_blocks} * m_cache->block_size();
 }
 
 std::optional<Rejection> Scheduler::rejection(const Request& request) const {

@@ -45,6 +45,7 @@ public:
         std::uint32_t computed = 0;
         std::string salt, adapter;
         std::uint64_t final_slots = 0;
+        std::int32_t priority = 0;
     };
 
     explicit CacheDriver(CacheManagerOptions options) {
@@ -65,14 +66,15 @@ public:
 
     Sequence& add(std::uint32_t id, std::vector<TokenId> tokens, std::string salt = {}, std::string adapter = {}) {
         Sequence& sequence = sequences[id];
-        sequence = {std::move(tokens), 0, 0, std::move(salt), std::move(adapter), 0};
+        sequence = {std::move(tokens), 0, 0, std::move(salt), std::move(adapter), 0, 0};
         sequence.prompt = static_cast<std::uint32_t>(sequence.tokens.size());
         return sequence;
     }
 
     CacheSequence view(std::uint32_t id) const {
         const Sequence& sequence = sequences.at(id);
-        return {SequenceId{id}, sequence.tokens, sequence.prompt, sequence.final_slots, {sequence.adapter, sequence.salt}, 0};
+        return {SequenceId{id}, sequence.tokens, sequence.prompt, sequence.final_slots, {sequence.adapter, sequence.salt},
+                sequence.priority};
     }
 
     std::uint32_t hit(std::uint32_t id) { return cache->match(view(id)).tokens; }
@@ -121,9 +123,12 @@ public:
         if (!apply(plan)) return false;
         Sequence& sequence = sequences[id];
         sequence.computed = request.computed + request.new_tokens;
-        replay_events(cache->note_computed(view(id), sequence.computed));
+        if (notes) note(id);
         return true;
     }
+
+    // The step has run.
+    void note(std::uint32_t id) { replay_events(cache->note_computed(view(id), sequences[id].computed)); }
 
     void release(std::uint32_t id, Cause cause = Cause::sequence_finished, std::uint32_t valid = UINT32_MAX) {
         apply(cache->plan_release(view(id), cause, valid));
@@ -173,6 +178,7 @@ public:
     std::uint32_t hit_tokens = 0;
     bool whole_prompt = true;
     bool others_scheduled = false;
+    bool notes = true;          // a step has run as soon as it is planned
 
 private:
     // LaneState starts with an ascending queue: take all blocks and give them back in the seeded order.
@@ -200,6 +206,7 @@ private:
             if (ours != theirs) qFatal("replayed %s: %s, but the manager says: %s", what, theirs.constData(), ours.constData());
         };
         differs("free queue", free_order(), text(replay.free_order()));
+        differs("cached blocks", QByteArray::number(cache->cached_blocks()), QByteArray::number(replay.cached_blocks()));
         for (std::uint32_t block = 1; block < cache->options().blocks; ++block) {
             const BlockState& state = replay.blocks()[block];
             if (state.owners != cache->owners(BlockId{block}) || state.hashed != hashed(block))

@@ -37,6 +37,12 @@ QByteArray text(std::span<const BlockId> blocks) {
     return line.trimmed();
 }
 
+QByteArray text(const TableState& table) {
+    std::vector<BlockId> blocks;
+    for (const BlockId id : table) blocks.push_back(id);
+    return text(std::span<const BlockId>(blocks));
+}
+
 QByteArray text(const std::vector<Event>& events) {
     QByteArray lines;
     for (const Event& event : events)

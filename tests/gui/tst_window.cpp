@@ -171,7 +171,7 @@ private Q_SLOTS:
         MainWindow window;
         window.show();
         openBundled(window);
-        for (int tab = 0; tab < 3; ++tab) {
+        for (int tab = 0; tab < 4; ++tab) {
             window.showTab(tab);
             TabPage* page = window.page(tab);
             QVERIFY(!page->docks().isEmpty());

@@ -73,10 +73,10 @@ int main(int argc, char** argv) {
     pass(200);
     if (!until(idle, 120000)) return 1;
     Cursor* cursor = window.controller()->cursor();
-    const char* const tabs[] = {"step", "compare", "profile"};
+    const char* const tabs[] = {"step", "compare", "memory", "profile"};
     for (const Theme theme : {Theme::light, Theme::dark}) {
         window.setTheme(theme);
-        for (int tab = 0; tab < 3; ++tab) {
+        for (int tab = 0; tab < 4; ++tab) {
             window.showTab(tab);
             take(qPrintable(QStringLiteral("run-%1-%2").arg(QLatin1String(tabs[tab]), nameOf(theme))));
         }
@@ -96,14 +96,14 @@ int main(int argc, char** argv) {
     take("locked-light");
     cursor->clear();
     window.resize(1366, 768);
-    for (int tab = 0; tab < 3; ++tab) {
+    for (int tab = 0; tab < 4; ++tab) {
         window.showTab(tab);
         take(qPrintable(QStringLiteral("laptop-%1").arg(QLatin1String(tabs[tab]))));
     }
     window.setFontScale(1.5);
     window.resize(1920, 1080);
     window.setTheme(Theme::dark);
-    for (int tab = 0; tab < 3; ++tab) {
+    for (int tab = 0; tab < 4; ++tab) {
         window.showTab(tab);
         take(qPrintable(QStringLiteral("projector-%1").arg(QLatin1String(tabs[tab]))));
     }

@@ -3,7 +3,6 @@
 
 #include "engine/record/describe.h"
 #include "engine/record/writer.h"
-#include "tests/support/demo_recording.h"
 
 #include <set>
 
@@ -11,15 +10,15 @@ using namespace kvloupe;
 
 namespace {
 
-constexpr int cause_count = static_cast<int>(Cause::capacity) + 1;
 
 // Requests a (7 prompt tokens, arrival step 2) and b, a fork c of a with a request of its own, and a child of a.
 struct Fixture {
     RecordingWriter writer{"describe", 0};
     LaneWriter* lane = nullptr;
 
-    explicit Fixture(bool kv_cache = true) {
+    explicit Fixture(bool kv_cache = true, const char* kind = "paged") {
         LaneInfo info;
+        info.policy.kind = kind;
         info.kv_cache = kv_cache;
         info.block_size = kv_cache ? 16 : 0;
         info.blocks = kv_cache ? 64 : 0;
@@ -67,15 +66,13 @@ private Q_SLOTS:
     void sentencesNameWhoWhereAndWhy_data();
     void sentencesNameWhoWhereAndWhy();
     void lanesWithoutACacheComputeAndDoNotWrite();
+    void flagsSayWhereABlockWent();
+    void contiguousLanesSpeakOfRegions();
+    void writesNameTheirPosition();
+    void refusedActionsSayWhy();
     void detailIsAppended();
     void childrenAreNumberedAndForksKeepTheirRequest();
     void bytesAreWhatWasMovedOrTaken();
-    void requestTimesComeFromEventsAndStepEnds();
-    void requestTimesOfOneAndOfAllAgree();
-    void rejectionGivesItsReason();
-    void textReplacesInvalidBytes_data();
-    void textReplacesInvalidBytes();
-    void textLeavesControlTokensAndTheAddedSpaceOut();
 };
 
 void TestDescribe::everyKindWithEveryCauseIsASentence() {
@@ -119,9 +116,9 @@ void TestDescribe::sentencesNameWhoWhereAndWhy_data() {
     row(EventKind::arrive, Cause::arrival_step_reached, none, none, 37,
         "a arrived with a prompt of 37 tokens because step 2, its arrival step, was reached");
     row(EventKind::admit, Cause::fits_beside_running, none, none, 1,
-        "a was admitted with a prompt of 1 token because all it may need fits beside the requests that run");
+        "a was admitted with a prompt of 1 token because the pool has room for it beside the requests that run");
     row(EventKind::refuse, Cause::pool_too_full, none, 1, 6,
-        "a waits because it may need 6 blocks and only 1 is left beside what the running requests may need");
+        "a waits because it needs 6 blocks and only 1 is free");
     row(EventKind::refuse, Cause::batch_full, none, none, 0,
         "a waits because as many requests run as the batch may hold (max_num_seqs)");
     row(EventKind::reject, Cause::exceeds_pool, none, 544, 1399,
@@ -131,11 +128,75 @@ void TestDescribe::sentencesNameWhoWhereAndWhy_data() {
     row(EventKind::allocate, Cause::first_slot_of_block, 7, 1, 0,
         "a opened block 7 because position 16 begins logical block 1");
     row(EventKind::fork, Cause::requested, none, 1, 37,
-        "a forked from b at position 37: 3 blocks shared, nothing copied because it was asked for");
-    row(EventKind::copy_on_write, Cause::duplicate_owner, 16, 53, 5,
-        "a copied 5 slots of block 16 to block 53 because the block has another owner");
+        "a forked from b at position 37 because it was asked for: 3 blocks shared, nothing copied");
+    row(EventKind::copy_on_write, Cause::shared_block_written, 16, 53, 5,
+        "a copied 5 slots of block 16 to block 53 because it writes its next token into a block that has another owner");
+    row(EventKind::copy_on_write, Cause::grown_by_copy, 4, 40, 16,
+        "a copied 16 slots of block 4 to block 40 because its region was full and grew by moving to a larger one");
+    row(EventKind::fork, Cause::parallel_sampling, none, 1, 32,
+        "a forked from b at position 32 because its request asked for several samples of one prompt: 2 blocks shared, "
+        "nothing copied");
+    row(EventKind::fork, Cause::beam_search, none, 1, 1,
+        "a forked from b at position 1 because the beam continues it in more than one way: 1 block shared, nothing copied");
+    row(EventKind::preempt, Cause::last_running, none, 1, 37,
+        "a was preempted and gave up 37 computed tokens because b needed a block and a was admitted last");
+    row(EventKind::preempt, Cause::last_running, none, 0, 1,
+        "a was preempted and gave up 1 computed token because no block was free for its next token and it was admitted last");
+    row(EventKind::preempt, Cause::priority, none, 1, 0,
+        "a was preempted because b needed a block and a is the least important of those that run");
+    row(EventKind::preempt, Cause::shortest_output, none, 1, 9,
+        "a was preempted and gave up 9 computed tokens because b needed a block and a has the fewest output tokens of "
+        "those that run");
+    row(EventKind::preempt, Cause::requested, none, none, 9,
+        "a was preempted and gave up 9 computed tokens because it was asked for");
+    row(EventKind::swap_out, Cause::swapped_out, 12, 3, 16,
+        "a moved 16 slots of block 12 to block 3 of host memory because it was preempted and keeps its keys and values");
+    row(EventKind::free, Cause::swapped_out, 12, 0, 0,
+        "a gave back block 12 because its keys and values lie in host memory now; it went to the tail of the free queue");
+    row(EventKind::swap_in, Cause::swapped_in, 20, 3, 5,
+        "a moved 5 slots from block 3 of host memory to block 20 because there is room for it again");
+    row(EventKind::resume, Cause::swapped_in, none, none, 37,
+        "a runs again with 37 computed tokens because there is room for it again");
+    row(EventKind::resume, Cause::recomputed, none, none, 32,
+        "a runs again with 32 computed tokens because there is room for it again; what is no longer in the cache is "
+        "computed again");
+    row(EventKind::prefix_hit, Cause::prefix_shared, 3, 0, 16,
+        "a found 16 tokens of its prefix in block 3 because an earlier sequence computed the same prefix");
+    row(EventKind::prefix_hit, Cause::duplicate_owner, 3, 0, 0,
+        "a took block 3 for a block of its own because the radix tree holds a block with the same tokens");
+    row(EventKind::free, Cause::duplicate_owner, 9, 0, 0,
+        "a gave back block 9 because the radix tree holds a block with the same tokens; it went to the tail of the free "
+        "queue");
+    row(EventKind::store, Cause::block_full, 9, 0x4e1195df, 0x020de59e,
+        "block 9 was registered under hash 4e1195df020de59e because all its slots have a token of a");
+    row(EventKind::evict, Cause::last_owner_writes, 9, none, 0,
+        "block 9 lost its hash because a writes into it and nobody else owns it");
+    row(EventKind::evict, Cause::leaf_evicted, 9, none, 0,
+        "block 9 lost its hash because a needed a block and it was the next leaf of the radix tree to go");
+    row(EventKind::evict, Cause::sequence_preempted, 9, none, 0,
+        "block 9 lost its hash because a was preempted before it had computed its slots");
+    row(EventKind::evict, Cause::requested, 9, none, 0, "block 9 lost its hash because it was asked for");
+    row(EventKind::free, Cause::sequence_preempted, 9, 1, 0,
+        "a left block 9 because a was preempted; 1 other sequence still owns it");
+    row(EventKind::free, Cause::batch_ended, 9, 0, 0,
+        "a gave back block 9 because the whole batch has ended; it went to the tail of the free queue");
+    row(EventKind::free, Cause::beam_dropped, 9, 0, 0,
+        "a gave back block 9 because better continuations took its place in the beam; it went to the tail of the free queue");
+    row(EventKind::finish, Cause::beam_dropped, none, none, 4,
+        "a ended after 4 output tokens because better continuations took its place in the beam");
+    row(EventKind::refuse, Cause::prompt_too_long_now, none, 3, 6,
+        "a waits because its whole prompt needs 6 blocks and only 3 are free");
+    row(EventKind::refuse, Cause::below_watermark, none, 3, 6,
+        "a waits because it needs 6 blocks and only 3 are free above the watermark");
+    row(EventKind::refuse, Cause::preempted_this_step, none, none, 0, "a waits because a step that preempts admits nobody");
+    row(EventKind::refuse, Cause::batch_running, none, none, 0,
+        "a waits because static batching admits nobody until the batch has ended");
+    row(EventKind::refuse, Cause::budget_used, none, none, 0,
+        "a waits because chunked prefill is off and its prompt exceeds what is left of the step's token budget");
+    row(EventKind::allocate, Cause::reservation, 7, 1, 0,
+        "a reserved block 7 because a contiguous region was reserved for it when it was admitted");
     row(EventKind::evict, Cause::block_needed, 53, none, 0,
-        "block 53 lost its hash because a block was needed and it was first in the free queue");
+        "block 53 lost its hash because a needed a block and it was first in the free queue");
     row(EventKind::free, Cause::sequence_finished, 7, 0, 0,
         "a gave back block 7 because a is finished; it went to the tail of the free queue");
     row(EventKind::free, Cause::sequence_cancelled, 7, 2, 0,
@@ -169,6 +230,70 @@ void TestDescribe::lanesWithoutACacheComputeAndDoNotWrite() {
                                "nothing of the steps before"));
 }
 
+void TestDescribe::flagsSayWhereABlockWent() {
+    Event event = make(EventKind::free, Cause::sequence_finished, 7, 0, 0);
+    event.flags = Event::flag_held;
+    QCOMPARE(Fixture().sentence(event), QString("a gave back block 7 because a is finished; the radix tree keeps it"));
+    event.flags = Event::flag_front;
+    QVERIFY(Fixture().sentence(event).endsWith("; it went to the head of the free queue"));
+    event = make(EventKind::evict, Cause::leaf_evicted, 7, none, 0);
+    event.sequence = SequenceId::none();
+    event.flags = Event::flag_released | Event::flag_front;
+    QCOMPARE(Fixture().sentence(event),
+             QString("block 7 lost its hash because a block was needed and it was the next leaf of the radix tree to go; the "
+                     "radix tree let it go to the head of the free queue"));
+}
+
+void TestDescribe::contiguousLanesSpeakOfRegions() {
+    Fixture fixture(true, "contiguous");
+    QCOMPARE(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 15, 32)),
+             QString("a waits because it needs 32 blocks in a row and only 15 are free"));
+    QCOMPARE(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 40, 32)),
+             QString("a waits because it needs 32 blocks in a row and of the 40 free ones not as many are"));
+    QCOMPARE(fixture.sentence(make(EventKind::free, Cause::grown_by_copy, 7, 0, 0)),
+             QString("a gave back block 7 because its region was full and grew by moving to a larger one"));
+}
+
+// c writes position 37: the copy and the write come in one step.
+void TestDescribe::writesNameTheirPosition() {
+    Fixture fixture;
+    const auto event = [&](EventKind kind, Cause cause, std::uint32_t sequence, std::uint32_t block, std::uint32_t other,
+                           std::uint32_t tokens) {
+        Event one = make(kind, cause, block, other, tokens);
+        one.sequence = SequenceId(sequence);
+        fixture.lane->event(one);
+    };
+    fixture.lane->begin_step();
+    event(EventKind::copy_on_write, Cause::shared_block_written, 2, 16, 53, 5);
+    event(EventKind::evict, Cause::last_owner_writes, 1, 20, none, 0);
+    event(EventKind::decode, Cause::next_token, 1, none, 21, 1);
+    event(EventKind::decode, Cause::next_token, 2, none, 37, 1);
+    fixture.lane->end_step({});
+    fixture.lane->begin_step();
+    event(EventKind::copy_on_write, Cause::shared_block_written, 0, 3, 4, 2);
+    event(EventKind::preempt, Cause::last_running, 0, none, 1, 37);
+    event(EventKind::prefill, Cause::whole_prompt, 0, none, 0, 37);
+    fixture.lane->end_step({});
+    const auto text = [&](std::uint64_t index) {
+        return describe_event(*fixture.writer.recording(), fixture.lane->record(), index);
+    };
+    QCOMPARE(text(0), std::string("c copied 5 slots of block 16 to block 53 because it writes position 37 into a block that has "
+                                  "another owner"));
+    QCOMPARE(text(1), std::string("block 20 lost its hash because b writes position 21 into it and nobody else owns it"));
+    QCOMPARE(text(3), std::string("c computed and wrote position 37 because the token sampled last is the next to compute"));
+    QCOMPARE(text(4), std::string("a copied 2 slots of block 3 to block 4 because it writes its next token into a block that "
+                                  "has another owner"));
+}
+
+void TestDescribe::refusedActionsSayWhy() {
+    Fixture fixture;
+    Event event = make(EventKind::refuse, Cause::action_refused, none, none, 0);
+    QCOMPARE(fixture.sentence(event), QString("an action was refused"));
+    event.detail = fixture.lane->intern("The action fork cannot be done: request: 'a' does not run");
+    event.sequence = SequenceId::none();
+    QCOMPARE(fixture.sentence(event), QString("The action fork cannot be done: request: 'a' does not run"));
+}
+
 void TestDescribe::detailIsAppended() {
     Fixture fixture;
     Event event = make(EventKind::finish, Cause::sequence_failed, none, none, 2);
@@ -200,116 +325,14 @@ void TestDescribe::bytesAreWhatWasMovedOrTaken() {
     const auto bytes = [&](EventKind kind) { return event_bytes(lane, make(kind, Cause::none, 1, 2, 5)); };
     QCOMPARE(bytes(EventKind::allocate), std::uint64_t{32768});
     QCOMPARE(bytes(EventKind::copy_on_write), std::uint64_t{10240});
+    QCOMPARE(bytes(EventKind::swap_out), std::uint64_t{10240});
+    QCOMPARE(bytes(EventKind::swap_in), std::uint64_t{10240});
     QCOMPARE(bytes(EventKind::prefill), std::uint64_t{10240});
     QCOMPARE(bytes(EventKind::fork), std::uint64_t{0});
     QCOMPARE(bytes(EventKind::evict), std::uint64_t{0});
     const Fixture uncached(false);
     QCOMPARE(event_bytes(uncached.lane->record(), make(EventKind::prefill, Cause::no_kv_cache, none, 0, 5)),
              std::uint64_t{0});
-}
-
-// Steps of 10 ms with 1 ms between them; a arrives in step 0, is admitted in step 1, samples in steps 2, 3 and 5.
-void TestDescribe::requestTimesComeFromEventsAndStepEnds() {
-    Fixture fixture;
-    constexpr std::uint64_t ms = 1000000;
-    for (std::uint64_t step = 0; step < 7; ++step) {
-        fixture.writer.set_time(step * 11 * ms);
-        fixture.lane->begin_step();
-        fixture.writer.set_time(step * 11 * ms + 2 * ms);
-        if (step == 0) fixture.lane->event(make(EventKind::arrive, Cause::none, none, none, 4));
-        if (step == 1) fixture.lane->event(make(EventKind::admit, Cause::none, none, none, 4));
-        if (step == 2 || step == 3 || step == 5) {
-            TokenRecord token;
-            token.sequence = SequenceId(0);
-            token.source = step == 3 ? TokenRecord::forced : TokenRecord::sampled;
-            fixture.lane->token(token);
-        }
-        if (step == 5) fixture.lane->event(make(EventKind::finish, Cause::end_of_sequence, none, none, 3));
-        fixture.writer.set_time(step * 11 * ms + 10 * ms);
-        fixture.lane->end_step({});
-    }
-    const auto times = [&](std::size_t last) {
-        return request_times(*fixture.writer.recording(), fixture.lane->record(), SequenceId(0), last);
-    };
-    QVERIFY(!times(0).queue_ms);
-    QCOMPARE(times(1).queue_ms.value(), 11.0);
-    QVERIFY(!times(1).time_to_first_token_ms);
-    QCOMPARE(times(2).time_to_first_token_ms.value(), 30.0);  // 2 ms to 32 ms
-    QVERIFY(times(2).inter_token_ms.empty());
-    QCOMPARE(times(6).inter_token_ms, std::vector<double>({11.0, 22.0}));
-    QCOMPARE(times(6).output_tokens, 3u);
-    QCOMPARE(times(4).finish_reason, std::string());
-    QCOMPARE(times(6).finish_reason, std::string("stop"));
-}
-
-void TestDescribe::requestTimesOfOneAndOfAllAgree() {
-    DemoOptions options;
-    options.attention = false;
-    const auto recording = demo_recording(options);
-    for (const auto& lane : recording->lanes()) {
-        const std::size_t last = lane->step_count() - 1;
-        const auto all = all_request_times(*recording, *lane, last);
-        QCOMPARE(all.size(), lane->sequences().size());
-        for (std::uint32_t i = 0; i < all.size(); ++i) {
-            const RequestTimes one = request_times(*recording, *lane, SequenceId(i), last);
-            QCOMPARE(one.queue_ms, all[i].queue_ms);
-            QCOMPARE(one.time_to_first_token_ms, all[i].time_to_first_token_ms);
-            QCOMPARE(one.inter_token_ms, all[i].inter_token_ms);
-            QCOMPARE(one.finish_reason, all[i].finish_reason);
-            QCOMPARE(one.reason, all[i].reason);
-        }
-    }
-}
-
-void TestDescribe::rejectionGivesItsReason() {
-    DemoOptions options;
-    options.attention = false;
-    options.one_lane = true;
-    const auto recording = demo_recording(options);
-    const LaneRecord& lane = *recording->lanes().front();
-    const RequestTimes times = request_times(*recording, lane, SequenceId(3), lane.step_count() - 1);
-    QCOMPARE(times.finish_reason, std::string("rejected"));
-    QVERIFY(times.reason.find("d was rejected because") == 0);
-    QVERIFY(!times.queue_ms);
-    QCOMPARE(times.output_tokens, 0u);
-}
-
-void TestDescribe::textReplacesInvalidBytes_data() {
-    QTest::addColumn<QByteArray>("bytes");
-    QTest::addColumn<QByteArray>("text");
-    const QByteArray bad = "\xEF\xBF\xBD";
-    QTest::newRow("plain") << QByteArray("caf\xC3\xA9") << QByteArray("caf\xC3\xA9");
-    QTest::newRow("chinese") << QByteArray("\xE4\xBD\xA0\xE5\xA5\xBD") << QByteArray("\xE4\xBD\xA0\xE5\xA5\xBD");
-    QTest::newRow("emoji") << QByteArray("\xF0\x9F\x98\x80") << QByteArray("\xF0\x9F\x98\x80");
-    QTest::newRow("lone continuation") << QByteArray("a\x80z") << QByteArray("a" + bad + "z");
-    QTest::newRow("cut character at the end") << QByteArray("a\xE4\xBD") << QByteArray("a" + bad);
-    QTest::newRow("cut character, then text") << QByteArray("\xF0\x9Fx") << QByteArray(bad + "x");
-    QTest::newRow("overlong") << QByteArray("\xC0\xAF") << QByteArray(bad + bad);
-    QTest::newRow("surrogate") << QByteArray("\xED\xA0\x80") << QByteArray(bad + bad + bad);
-    QTest::newRow("beyond Unicode") << QByteArray("\xF4\x90\x80\x80") << QByteArray(bad + bad + bad + bad);
-    QTest::newRow("never a lead byte") << QByteArray("\xFF") << bad;
-}
-
-void TestDescribe::textReplacesInvalidBytes() {
-    QFETCH(QByteArray, bytes);
-    QFETCH(QByteArray, text);
-    VocabularyText vocabulary;
-    std::vector<TokenId> tokens;
-    for (const char byte : bytes) {  // one token a byte: characters cross token borders
-        tokens.push_back(static_cast<TokenId>(vocabulary.pieces.size()));
-        vocabulary.pieces.emplace_back(1, byte);
-    }
-    QCOMPARE(QByteArray::fromStdString(text_of(vocabulary, tokens)), text);
-}
-
-void TestDescribe::textLeavesControlTokensAndTheAddedSpaceOut() {
-    VocabularyText vocabulary;
-    vocabulary.pieces = {"", " one", " two"};
-    QCOMPARE(text_of(vocabulary, std::vector<TokenId>{0, 1, 2}), std::string(" one two"));
-    vocabulary.strips_leading_space = true;
-    QCOMPARE(text_of(vocabulary, std::vector<TokenId>{0, 1, 2}), std::string("one two"));
-    QCOMPARE(text_of(vocabulary, std::vector<TokenId>{-1, 7, 2}), std::string("two"));
-    QCOMPARE(text_of(vocabulary, {}), std::string());
 }
 
 QTEST_GUILESS_MAIN(TestDescribe)

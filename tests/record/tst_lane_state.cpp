@@ -59,33 +59,65 @@ QString difference(const LaneState& a, const LaneState& b) {
     return {};
 }
 
-QString difference(const LaneState& state, const NaivePool& model, std::uint32_t blocks) {
+QString difference(const LaneState& state, const NaivePool& model, const NaiveOptions& options) {
     const List order(model.free_order().begin(), model.free_order().end());
     if (values(state.free_order()) != order) return "free order";
-    std::uint32_t used = 0;
-    for (std::uint32_t block = 1; block < blocks; ++block) {
+    std::uint32_t used = 0, cached = 0;
+    std::uint64_t filled = 0, saved = 0;
+    for (std::uint32_t block = 1; block < options.blocks; ++block) {
         const BlockState& one = state.blocks()[block];
         const QString name = QString("block %1: ").arg(block);
-        if (one.owners != model.owners(block)) return name + "owners";
-        if (one.hashed != (model.hashed().count(block) > 0)) return name + "hashed";
+        const std::uint32_t owners = model.owners(block);
+        const bool hashed = model.hashed().count(block) > 0;
+        if (one.owners != owners) return name + QString("%1 owners, not %2").arg(one.owners).arg(owners);
+        if (one.hashed != hashed) return name + "hashed";
+        if (one.held != (model.held().count(block) > 0)) return name + "held";
         if (one.filled != model.filled(block))
             return name + QString("filled %1, not %2").arg(one.filled).arg(model.filled(block));
-        used += one.owners > 0;
-        if ((one.owners > 0) != one.first_owner.valid()) return name + "owner without ownership";
-        if (one.owners == 0) continue;
-        const auto& table = model.sequences().at(one.first_owner.value).table;
+        if (hashed && one.hash != model.hashed().at(block).hash) return name + "hash";
+        if (hashed && one.parent_hash != model.hashed().at(block).parent) return name + "parent hash";
+        if (!hashed && (one.hash != 0 || one.parent_hash != 0)) return name + "hash without one";
+        if (one.born != model.born(block)) return name + QString("born %1, not %2").arg(one.born).arg(model.born(block));
+        if (state.last_use_of(BlockId(block)) != model.last_use(block)) return name + "last use";
+        used += owners > 0;
+        cached += owners == 0 && hashed;
+        filled += owners > 0 ? one.filled : 0;
+        saved += owners > 0 ? owners - 1 : 0;
+        if ((owners > 0) != one.first_owner.valid()) return name + "owner without ownership";
+        const std::vector<SequenceId> list = state.owners_of(BlockId(block));
+        if (list.size() != owners) return name + QString("%1 owners are listed").arg(list.size());
+        for (const SequenceId owner : list) {
+            const auto& table = model.sequences().at(owner.value).tables[one.group];
+            if (std::find(table.begin(), table.end(), block) == table.end()) return name + "does not belong to its owner";
+        }
+        if (owners == 0) continue;
+        const auto& table = model.sequences().at(one.first_owner.value).tables[one.group];
         if (one.logical >= table.size() || table[one.logical] != block) return name + "is not where its owner has it";
     }
-    if (state.used_blocks() != used) return "used blocks";
+    if (state.used_blocks() != used || state.cached_blocks() != cached) return "used or cached blocks";
+    if (state.token_slots() != filled || state.saved_blocks() != saved) return "token slots or saved blocks";
+    std::uint32_t host = 0;
+    std::size_t holders = 0;
     for (const auto& [id, sequence] : model.sequences()) {
         const QString name = QString("sequence %1: ").arg(id);
         if (id >= state.sequences().size()) return name + "missing";
         const SequenceState& one = state.sequences()[id];
         if (one.status != sequence.status) return name + "status";
-        if (one.computed_tokens != sequence.computed) return name + "computed";
+        if (one.computed_tokens != sequence.computed)
+            return name + QString("computed %1, not %2").arg(one.computed_tokens).arg(sequence.computed);
         if (one.output_tokens != sequence.output) return name + "output";
-        if (values(one.table) != List(sequence.table.begin(), sequence.table.end())) return name + "table";
+        if (one.host_blocks != sequence.host) return name + "host blocks";
+        host += sequence.host;
+        bool holds = false;
+        for (std::uint8_t group = 0; group < options.groups; ++group) {
+            if (values(state.table(SequenceId(id), group)) != sequence.tables[group])
+                return name + QString("table of group %1").arg(group);
+            holds = holds || !sequence.tables[group].empty();
+        }
+        holders += holds;
     }
+    if (state.host_blocks() != host) return "host blocks";
+    if (state.holders().size() != holders) return "holders";
     return {};
 }
 
@@ -211,32 +243,43 @@ void TestLaneState::eventsBeyondThePoolAreIgnored() {
 void TestLaneState::agreesWithANaiveModelOnRandomLives_data() {
     QTest::addColumn<unsigned>("blocks");
     QTest::addColumn<unsigned>("blockSize");
-    QTest::addColumn<unsigned>("seed");
-    QTest::newRow("crowded") << 12u << 4u << 1u;
-    QTest::newRow("roomy") << 60u << 4u << 2u;
-    QTest::newRow("one slot per block") << 40u << 1u << 3u;
-    QTest::newRow("block size 7") << 30u << 7u << 4u;
-    QTest::newRow("block size 16") << 25u << 16u << 5u;
+    QTest::addColumn<unsigned>("groups");
+    QTest::addColumn<bool>("radix");
+    QTest::newRow("crowded") << 12u << 4u << 1u << false;
+    QTest::newRow("roomy") << 60u << 4u << 1u << false;
+    QTest::newRow("one slot per block") << 40u << 1u << 1u << false;
+    QTest::newRow("block size 7") << 30u << 7u << 1u << false;
+    QTest::newRow("block size 16") << 25u << 16u << 1u << false;
+    QTest::newRow("two groups") << 50u << 4u << 2u << false;
+    QTest::newRow("three groups, crowded") << 30u << 4u << 3u << false;
+    QTest::newRow("radix tree") << 30u << 4u << 1u << true;
+    QTest::newRow("radix tree, roomy") << 80u << 2u << 1u << true;
 }
 
 void TestLaneState::agreesWithANaiveModelOnRandomLives() {
     QFETCH(unsigned, blocks);
     QFETCH(unsigned, blockSize);
-    QFETCH(unsigned, seed);
-    NaivePool model(blocks, blockSize, seed, 300);
-    LaneState state(blocks, blockSize);
+    QFETCH(unsigned, groups);
+    QFETCH(bool, radix);
     std::vector<int> kinds(event_kind_count, 0);
-    for (int step = 0; step < 800; ++step) {
-        for (const Event& one : model.step()) {
-            ++kinds[static_cast<std::size_t>(one.kind)];
-            state.apply(one);
+    for (unsigned seed = 1; seed <= 2; ++seed) {
+        const NaiveOptions options{blocks, blockSize, seed, 300, static_cast<std::uint8_t>(groups), radix};
+        NaivePool model(options);
+        LaneState state(blocks, blockSize);
+        for (std::uint32_t step = 0; step < 500; ++step) {
+            state.begin_step(step);
+            for (const Event& one : model.step()) {
+                ++kinds[static_cast<std::size_t>(one.kind)];
+                state.apply(one);
+            }
+            const QString wrong = difference(state, model, options);
+            QVERIFY2(wrong.isEmpty(), qPrintable(QString("seed %1, after step %2: %3").arg(seed).arg(step).arg(wrong)));
         }
-        const QString wrong = difference(state, model, blocks);
-        QVERIFY2(wrong.isEmpty(), qPrintable(QString("after step %1: %2").arg(step).arg(wrong)));
     }
     // The life was rich enough to show something.
-    for (const EventKind kind : {EventKind::allocate, EventKind::free, EventKind::fork, EventKind::store,
-                                 EventKind::evict, EventKind::preempt, EventKind::prefix_hit, EventKind::finish})
+    for (const EventKind kind :
+         {EventKind::allocate, EventKind::free, EventKind::fork, EventKind::store, EventKind::evict, EventKind::preempt,
+          EventKind::prefix_hit, EventKind::finish, EventKind::swap_out, EventKind::swap_in, EventKind::null_block})
         QVERIFY2(kinds[static_cast<std::size_t>(kind)] > 0, name_of(kind).data());
     if (blockSize > 1) QVERIFY(kinds[static_cast<std::size_t>(EventKind::copy_on_write)] > 0);
 }
@@ -248,7 +291,7 @@ void TestLaneState::stateAfterEqualsFullReplayAtEveryStep() {
     RecordingWriter writer("replay", 0);
     LaneWriter& lane = writer.add_lane(info, nullptr);
     writer.lanes_complete();
-    NaivePool model(200, 4, 11, 2000);
+    NaivePool model({200, 4, 11, 2000, 2, false});
     constexpr std::size_t steps = 6000;
     for (std::size_t step = 0; step < steps; ++step) {
         lane.begin_step();

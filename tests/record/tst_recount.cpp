@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include <QTest>
 
+#include "engine/record/lane_state.h"
 #include "engine/record/recount.h"
 #include "tests/support/demo_recording.h"
+#include "tests/support/demo_sharing.h"
+
+#include <QElapsedTimer>
+
+#include <map>
 
 using namespace kvloupe;
 
@@ -19,6 +25,26 @@ Event make(EventKind kind, Cause cause, std::uint32_t block, std::uint32_t other
     return event;
 }
 
+// Slots that will be written, slot by slot: not written by any owner, but by one of them before it ends.
+std::uint64_t reserved_slots(const LaneState& state, const std::vector<std::uint64_t>& written) {
+    const std::uint64_t size = state.block_size();
+    std::map<std::uint64_t, int> slots;  // slot: 1 will be written, 2 is written
+    for (const std::uint32_t id : state.holders()) {
+        for (std::uint32_t group = 0; group < state.groups(); ++group) {
+            const TableState& table = state.table(SequenceId(id), static_cast<std::uint8_t>(group));
+            for (std::uint64_t position = 0; position < table.size() * size; ++position) {
+                if (table[position / size] == null_block_id) continue;
+                int& slot = slots[table[position / size].value * size + position % size];
+                if (position < state.sequences()[id].computed_tokens) slot = 2;
+                else if (position < written[id]) slot = std::max(slot, 1);
+            }
+        }
+    }
+    std::uint64_t reserved = 0;
+    for (const auto& [slot, what] : slots) reserved += what == 1;
+    return reserved;
+}
+
 }  // namespace
 
 class TestRecount : public QObject {
@@ -29,6 +55,8 @@ private Q_SLOTS:
     void peakCountsMomentsWithinAStep();
     void livingSequencesKeepTheirPrediction();
     void sumsStayAsRecorded();
+    void sharedSlotsCountOnce();
+    void aMillionTokensTakeOnePass();
 };
 
 // Prompt 5, up to 20 new tokens, block size 16: written are at most 24 slots. It stops after 3 outputs: 7 slots.
@@ -130,6 +158,62 @@ void TestRecount::sumsStayAsRecorded() {
         }
         QCOMPARE(counted.peak_used_blocks, peak);
     }
+}
+
+// Slot by slot, on lanes that share, copy, null, swap and reserve.
+void TestRecount::sharedSlotsCountOnce() {
+    const auto recording = demo_sharing_recording();
+    for (const auto& lane : recording->lanes()) {
+        const std::size_t steps = lane->step_count();
+        const Recount counted = recount(*recording, *lane, steps);
+        std::vector<std::uint64_t> written(lane->sequences().size(), 0);
+        for (std::size_t i = 0; i < written.size(); ++i) {  // a prediction for those that live
+            const RequestInfo& request = recording->requests()[lane->sequences()[i].request.value];
+            written[i] = request.prompt.size() + request.max_new_tokens - 1;
+        }
+        LaneState computed(0, 0);
+        for (std::size_t e = 0; e < lane->events().size(); ++e) {
+            const Event& event = lane->events()[e];
+            computed.apply(event);
+            if (event.kind == EventKind::finish)
+                written[event.sequence.value] = computed.sequences()[event.sequence.value].computed_tokens;
+        }
+        LaneState state(lane->info().blocks, lane->info().block_size);
+        bool differs = false;
+        for (std::size_t s = 0; s < steps; ++s) {
+            const LogRange events = lane->step(s).events;
+            std::uint64_t e = events.begin;
+            for (; e < events.end; ++e) {
+                const Event& event = lane->events()[e];
+                if (event.kind == EventKind::finish && event.cause == Cause::forced_tokens_used_up) break;
+                state.apply(event);
+            }
+            const std::string where = lane->info().name + ", step " + std::to_string(s);
+            const std::uint64_t reserved = reserved_slots(state, written);
+            QVERIFY2(counted.slots[s].reserved == reserved,
+                     (where + ": " + std::to_string(counted.slots[s].reserved) + ", not " + std::to_string(reserved)).c_str());
+            differs = differs || counted.slots[s].reserved != lane->step(s).slots.reserved;
+            for (; e < events.end; ++e) state.apply(lane->events()[e]);
+        }
+        QVERIFY2(differs || lane->info().policy.kind != "paged", lane->info().name.c_str());  // one was cancelled, and never wrote what it might have written
+    }
+}
+
+void TestRecount::aMillionTokensTakeOnePass() {
+    DemoSharingOptions options = DemoSharingOptions::large(1500, 200000);
+    const auto recording = demo_sharing_recording(options);
+    const LaneRecord& lane = *recording->lanes().front();
+    std::uint64_t tokens = 0;
+    for (std::size_t s = 0; s < lane.step_count(); ++s) tokens += lane.step(s).computed_tokens;
+    QVERIFY(tokens > 1000000);
+    QElapsedTimer timer;
+    timer.start();
+    const Recount counted = recount(*recording, lane, lane.step_count());
+    qInfo("%llu tokens, %llu events, %zu sequences recounted in %lld ms", static_cast<unsigned long long>(tokens),
+          static_cast<unsigned long long>(lane.events().size()), lane.sequences().size(),
+          static_cast<long long>(timer.elapsed()));
+    QVERIFY(counted.peak_used_blocks > 1000);
+    QVERIFY(timer.elapsed() < 60000);  // far above what it takes; a quadratic pass would exceed it
 }
 
 QTEST_GUILESS_MAIN(TestRecount)

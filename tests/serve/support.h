@@ -30,8 +30,12 @@ inline const std::string fixtures = KVLOUPE_SOURCE_DIR "/tests/fixtures/";
     if (!QFile::exists(QString::fromStdString(path)))                                                         \
         QSKIP(qPrintable(QStringLiteral("%1 is not there; this test needs it").arg(QString::fromStdString(path))))
 
-// VERIFY a Result and show its error.
-#define VERIFY_RESULT(result) QVERIFY2(result, (result) ? "" : (result).error().message().c_str())
+// VERIFY a Result and show its error. The expression is evaluated once.
+#define VERIFY_RESULT(result)                                                                             \
+    do {                                                                                                  \
+        const auto& verified = (result);                                                                  \
+        QVERIFY2(verified, verified ? "" : verified.error().message().c_str());                           \
+    } while (false)
 
 inline Scenario scenario(const QByteArray& json) {
     auto parsed = parse_scenario(std::as_bytes(std::span(json.constData(), std::size_t(json.size()))), "test.json");

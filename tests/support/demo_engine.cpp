@@ -60,6 +60,16 @@ DemoEngine::Sequence DemoEngine::make(RequestId request, SequenceInfo info) {
     return sequence;
 }
 
+void DemoEngine::note_prompt(const Sequence& sequence) {
+    for (std::uint32_t position = 0; position < sequence.prompt && m_options.tokens; ++position) {
+        TokenRecord token;
+        token.sequence = sequence.id;
+        token.position = position;
+        token.token = sequence.tokens[position];
+        m_lane.token(token);
+    }
+}
+
 // What the script asks for: c forks from a in step 20; one request in sixteen is cancelled some time after it arrived.
 void DemoEngine::act(std::uint32_t step) {
     const auto& requests = m_writer.recording()->requests();
@@ -80,6 +90,7 @@ void DemoEngine::act(std::uint32_t step) {
                 child.prompt = position + 5;
                 child.max_new = 30;
                 child.output = 0;
+                note_prompt(child);
                 child.hashes.resize(std::min<std::size_t>(child.hashes.size(), position / m_info.block_size));
                 for (std::uint32_t& stored : child.stored) stored = std::min(stored, position / m_info.block_size);
             }
@@ -119,13 +130,7 @@ void DemoEngine::arrive(std::uint32_t step) {
                 emit(one);
                 continue;
             }
-            for (std::uint32_t position = 0; position < sequence.prompt && m_options.tokens; ++position) {
-                TokenRecord token;
-                token.sequence = sequence.id;
-                token.position = position;
-                token.token = info.prompt[position];
-                m_lane.token(token);
-            }
+            note_prompt(sequence);
             m_waiting.push_back(std::move(sequence));
         }
     }
@@ -221,6 +226,7 @@ void DemoEngine::fork_samples(std::size_t index) {
              Cause::parallel_sampling);
         m_running.back().tokens.resize(root.computed);
         m_running.back().output = 0;
+        note_prompt(m_running.back());
         give_token(m_running.back());
     }
 }

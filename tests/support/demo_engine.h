@@ -35,6 +35,7 @@ protected:
         std::uint32_t order = 0;        // of arrival
         bool started = false;           // was admitted before: resumes
         bool swapped = false;
+        std::vector<std::uint32_t> host;  // blocks of host memory that hold it then, in the order of its table
         bool cancelled = false;
         Cause refused = Cause::none;    // told last
         std::vector<TokenId> tokens;    // prompt and output
@@ -78,6 +79,7 @@ private:
     void act(std::uint32_t step);
     void arrive(std::uint32_t step);
     Sequence make(RequestId request, SequenceInfo info);
+    void note_prompt(const Sequence& sequence);
     void schedule(StepRecord& counters);
     void told(Sequence& sequence, std::uint32_t count, StepRecord& counters);
     void sample();

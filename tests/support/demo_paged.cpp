@@ -280,12 +280,14 @@ void DemoPaged::preempt(std::size_t victim, SequenceId needer) {
     event.tokens = swaps ? 0 : sequence.computed;
     emit(event);
     if (swaps) {
+        sequence.host.clear();
         for (std::uint8_t group = 0; group < m_groups; ++group) {
             for (std::uint32_t i = 0; i < state().table(sequence.id, group).size(); ++i) {
                 event = DemoEngine::event(EventKind::swap_out, Cause::swapped_out, sequence.id);
                 event.block = state().table(sequence.id, group)[i];
                 if (event.block == null_block_id) continue;
                 event.other = m_next_host++ % m_info.policy.host_blocks;
+                sequence.host.push_back(event.other);
                 event.tokens = std::min(m_info.block_size, sequence.computed - i * m_info.block_size);
                 event.group = group;
                 emit(event);
@@ -309,7 +311,7 @@ bool DemoPaged::swap_in(Sequence& sequence, std::uint32_t& count, std::uint32_t 
     }
     for (std::uint32_t i = 0; i < blocks_for(sequence.computed); ++i) {
         Event event = DemoEngine::event(EventKind::swap_in, Cause::swapped_in, sequence.id);
-        event.other = i;
+        event.other = sequence.host[i];
         event.tokens = std::min(m_info.block_size, sequence.computed - i * m_info.block_size);
         event.block = pop_free(sequence.id);
         emit(event);

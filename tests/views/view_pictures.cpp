@@ -37,6 +37,8 @@ QSize placeOf(const QString& id) {
     if (id == QLatin1String("next-token")) return {445, 190};
     if (id == QLatin1String("timeline")) return {1340, 110};
     if (id == QLatin1String("events")) return {1340, 170};
+    if (id == QLatin1String("schedule")) return {1035, 300};
+    if (id == QLatin1String("prefix-tree")) return {560, 450};
     return {700, 380};
 }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/step_axis.h"
+
+#include "views/format.h"
+
+#include <QPointF>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe {
+
+std::pair<double, double> StepRange::of(int stepCount) const {
+    if (m_zoomed) return {m_begin, m_end};
+    return {0.0, std::max(fewest_steps, static_cast<double>(stepCount))};
+}
+
+void StepRange::zoom(double factor, double pivot, double shift, int stepCount) {
+    const auto [begin, end] = of(stepCount);
+    const double whole = std::max(fewest_steps, static_cast<double>(stepCount));
+    const double width = std::clamp((end - begin) * factor, least_width, whole);
+    m_begin = std::clamp(pivot - (pivot - begin) * width / (end - begin) + shift, 0.0, whole - width);
+    m_end = m_begin + width;
+    m_zoomed = width < whole;
+}
+
+QVariant StepRange::state() const { return m_zoomed ? QVariant(QPointF(m_begin, m_end)) : QVariant(); }
+
+void StepRange::setState(const QVariant& state) {
+    m_zoomed = state.isValid();
+    if (!m_zoomed) return;
+    m_begin = state.toPointF().x();
+    m_end = std::max(m_begin + 1e-3, state.toPointF().y());
+}
+
+StepAxis StepAxis::over(const QRectF& plot, const QRectF& ticks, const std::pair<double, double>& range) {
+    StepAxis axis;
+    axis.plot = plot;
+    axis.ticks = ticks;
+    axis.begin = range.first;
+    axis.end = range.second;
+    axis.perStep = std::max(1.0, plot.width()) / std::max(1e-6, range.second - range.first);
+    return axis;
+}
+
+void StepAxis::paintTicks(const Canvas& canvas) const {
+    const double wanted = std::max(2.0, plot.width() / canvas.u(80));
+    double step = std::pow(10.0, std::floor(std::log10(std::max(1.0, (end - begin) / wanted))));
+    for (const double factor : {1.0, 2.0, 5.0, 10.0})
+        if ((end - begin) / (step * factor) <= wanted) {
+            step *= factor;
+            break;
+        }
+    step = std::max(1.0, step);
+    QPainter& painter = canvas.painter();
+    painter.setPen(QPen(canvas.colours().line, 1));
+    painter.drawLine(ticks.topLeft(), ticks.topRight());
+    for (double at = std::ceil(begin / step) * step; at < end; at += step) {
+        const double centre = x(at + 0.5);
+        painter.setPen(QPen(canvas.colours().ink3, 1));
+        painter.drawLine(QPointF(centre, ticks.top()), QPointF(centre, ticks.top() + canvas.u(3)));
+        canvas.text(QRectF(centre - canvas.u(30), ticks.top() + canvas.u(3), canvas.u(60), canvas.u(14)),
+                    formatCount(static_cast<quint64>(at)), {10.5, QFont::Normal, canvas.colours().ink3, false},
+                    Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
+    }
+}
+
+void StepAxis::paintFuture(const Canvas& canvas, int step, const QRectF& area) const {
+    const double now = std::max(x(step + 1), area.left());
+    if (now >= area.right()) return;
+    QColor veil = canvas.colours().panel;
+    veil.setAlphaF(0.6f);
+    canvas.painter().fillRect(QRectF(QPointF(now, area.top()), area.bottomRight()), veil);
+}
+
+void StepAxis::paintCursor(const Canvas& canvas, int step) const {
+    if (step < 0) return;
+    const double centre = x(step + 0.5);
+    if (centre < plot.left() - 1 || centre > plot.right() + 1) return;
+    const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
+    painter.setPen(QPen(colours.ink1, canvas.u(1.5)));
+    painter.drawLine(QPointF(centre, plot.top()), QPointF(centre, ticks.top()));
+    const TextStyle style{11, QFont::Bold, colours.stepFlagText, false};
+    const QString text = formatCount(static_cast<quint64>(step));
+    const double width = canvas.width(text, style) + canvas.u(12);
+    const double left = std::clamp(centre - width / 2, plot.left() - canvas.u(6),
+                                   std::max(plot.left() - canvas.u(6), plot.right() + canvas.u(6) - width));
+    const QRectF flag(left, ticks.top() + canvas.u(1), width, canvas.u(16));
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(colours.ink1);
+    painter.drawRoundedRect(flag, canvas.u(3), canvas.u(3));
+    canvas.text(flag, text, style, Qt::AlignCenter, Qt::ElideNone);
+}
+
+}  // namespace kvloupe
