@@ -32,7 +32,10 @@ RadixIndex::Owner& RadixIndex::owner_of(SequenceId sequence, PagedSequence& stat
 }
 
 RadixKey RadixIndex::key_of(const CacheSequence& sequence, std::size_t tokens) const {
-    return {sequence.tokens.first(tokens), m_options.tag_extra_keys ? sequence.keys : ExtraKeys{}};
+    // Bare, a salt without an adapter is taken for an adapter of that name.
+    ExtraKeys keys = sequence.keys;
+    if (!m_options.tag_extra_keys && keys.adapter.empty()) std::swap(keys.adapter, keys.salt);
+    return {sequence.tokens.first(tokens), keys};
 }
 
 PrefixMatch RadixIndex::match(const CacheSequence& sequence, HashChain&) {

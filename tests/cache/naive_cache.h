@@ -85,14 +85,17 @@ public:
     Content content(const CacheSequence& sequence, std::uint32_t group, std::uint32_t logical) const {
         Content made;
         made.prefix.assign(sequence.tokens.begin(), sequence.tokens.begin() + (logical + 1) * size());
-        if (m_options.tag_extra_keys) made.adapter = sequence.keys.adapter, made.salt = sequence.keys.salt;
+        const bool tagged = m_options.tag_extra_keys;
+        made.adapter = sequence.keys.adapter, made.salt = sequence.keys.salt;
         made.group = group;
         BlockHash hash = root_hash();
         for (std::uint32_t block = 0; block <= logical; ++block)
             hash = shortened(hash_block(hash, std::span<const TokenId>(made.prefix).subspan(block * size(), size()),
-                                        {made.adapter, block == 0 ? std::string_view(made.salt) : std::string_view()}),
+                                        {made.adapter, block == 0 ? std::string_view(made.salt) : std::string_view()}, tagged),
                              m_options.hash_bits);
         made.hash = hash;
+        // Bare keys: what an adapter says in the first block, a salt may say as well.
+        if (!tagged && logical == 0 && made.adapter.empty()) std::swap(made.adapter, made.salt);
         return made;
     }
 
