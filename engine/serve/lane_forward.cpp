@@ -95,9 +95,11 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     for (const ScheduledSequence& scheduled : schedule.sequences)
         add_rows(batch, *scheduled.request, scheduled.first, scheduled.count,
                  m_cache->table(scheduled.request->sequence), m_cache->block_size());
+    const std::uint64_t overflowed = m_cache_memory->overflowed_values();
     auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
     if (!result) return fail_all(schedule, result.error());
     if (result->stopped) return Forward::stopped;
+    m_counters.overflowed_values = m_cache_memory->overflowed_values() - overflowed;
     const std::size_t vocabulary = m_device->model->config.vocabulary;
     std::vector<std::span<const float>> logits(schedule.sequences.size());
     std::size_t row = 0;

@@ -69,7 +69,7 @@ public:
     void wait();
     // Runs to the end without pausing at breakpoints (they are noted); blocks. For `kvloupe run`.
     Result<void> run_to_end();
-    // Breakpoints that held so far, as sentences.
+    // Breakpoints that held so far, and cache values that were beyond their precision's range, as sentences.
     std::vector<std::string> breakpoint_notes() const;
 
 private:

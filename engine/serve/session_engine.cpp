@@ -27,6 +27,7 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
 void SessionEngine::begin() {
     m_writer = std::make_unique<RecordingWriter>(m_scenario.title, std::uint64_t{m_scenario.record.memory_mib} << 20);
     m_limits.clear();
+    m_overflow_said.assign(m_lanes.size(), false);
     m_failure.clear();
     std::vector<std::uint64_t> weights;
     for (std::size_t i = 0; i < m_lanes.size(); ++i) {
@@ -95,6 +96,11 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         if (outcome == Lane::Outcome::failed) {
             m_failure = lane.failure();
             if (progress.pause.empty()) progress.pause = m_failure;
+        }
+        if (const std::uint64_t lost = m_writer->recording()->lane(id).step(behind).overflowed_values; lost > 0 && !m_overflow_said[i]) {
+            m_overflow_said[i] = true;
+            progress.breakpoints.push_back("Lane '" + m_prepared.lanes[i].options.name + "', step " + std::to_string(behind) + ": " + std::to_string(lost) +
+                                           " keys or values lie beyond the range of the cache's precision and became infinite");
         }
         for (const Breakpoint& breakpoint : m_breakpoints) {
             auto hit = breakpoint_hit(breakpoint, *m_writer->recording(), id, behind);

@@ -31,7 +31,7 @@ public:
         bool more = true;         // there is something left to step
         bool stopped = false;     // by the stop token, in the middle of a step
         std::string pause;        // why the window should stop here, or empty
-        std::vector<std::string> breakpoints;  // that held in this step
+        std::vector<std::string> breakpoints;  // that held in this step, and what else is to be said
     };
     // One step of the lanes that are furthest behind and can go on. through: neither breakpoints, limits nor failures
     // pause.
@@ -65,6 +65,7 @@ private:
     std::vector<std::unique_ptr<Lane>> m_lanes;
     std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
     std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
+    std::vector<bool> m_overflow_said;                 // (lanes) said once and not in every step
     std::unique_ptr<RecordingWriter> m_writer;
     std::unique_ptr<LogitComparison> m_comparison;
     std::vector<Breakpoint> m_breakpoints;

@@ -4,6 +4,7 @@
 #include "engine/cache/block_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 
@@ -209,12 +210,28 @@ std::vector<AttentionWatch> watch_of(const std::vector<AttentionWatch>& watch, c
     return result;
 }
 
+namespace {
+
+// Blocks that one request can take of a lane's pool. A contiguous region is a power of two of blocks, and one that grows by
+// copy is there twice for a moment.
+std::uint32_t blocks_needed(const Request& request, const LaneOptions& lane, std::uint32_t context) {
+    const CacheOptions& cache = lane.cache;
+    if (cache.kind == CacheKind::paged) return blocks_for(request.slots_needed(), cache.block_size);
+    std::uint64_t slots = request.slots_needed();
+    if (cache.reserve == Reserve::max) slots = cache.max_model_len > 0 ? std::min(cache.max_model_len, context) : context;
+    if (cache.reserve == Reserve::pow2) slots = request.prompt_tokens + std::bit_ceil(std::uint64_t{request.new_tokens()});
+    const std::uint32_t chunk = std::bit_ceil(blocks_for(slots, cache.block_size));
+    return cache.reserve == Reserve::grow ? chunk * 2 : chunk;
+}
+
+}  // namespace
+
 std::uint32_t automatic_blocks(const LaneOptions& lane, const ModelConfig& config, std::span<const Request> requests,
                                std::uint64_t free_bytes) {
     std::vector<std::uint32_t> needs;
     for (const Request& request : requests)
         for (std::uint32_t i = 0; i < request.width && request.slots_needed() <= config.context_length; ++i)
-            needs.push_back(blocks_for(request.slots_needed(), lane.cache.block_size));
+            needs.push_back(blocks_needed(request, lane, config.context_length));
     if (needs.empty()) needs.push_back(blocks_for(config.context_length, lane.cache.block_size));
     std::sort(needs.begin(), needs.end(), std::greater<>());
     if (needs.size() > lane.scheduler.max_num_seqs) needs.resize(lane.scheduler.max_num_seqs);

@@ -203,6 +203,47 @@ private Q_SLOTS:
         QCOMPARE(outputs(*all.recording, LaneId{0}, "b"), outputs(*reordered.recording, LaneId{0}, "b"));
     }
 
+    void keyHeadsThatAreCopiesGiveTheSameLogits() {  // K1
+        const auto gqa = load_model(fixtures + "tiny-gqa");
+        VERIFY_RESULT(gqa);
+        const Model& few = **gqa;
+        // Every query head gets a KV head of its own, a copy of the one it shared.
+        auto many = std::make_shared<Model>(few);
+        many->config.kv_heads = few.config.query_heads;
+        many->weights_id = 4711;
+        const std::uint32_t shared_by = few.config.query_heads / few.config.kv_heads;
+        for (LayerWeights& layer : many->layers)
+            for (Tensor* tensor : {&layer.key, &layer.value}) {
+                const std::uint64_t head_bytes = tensor->bytes() / few.config.kv_heads;
+                std::vector<std::byte> bytes;
+                for (std::uint32_t head = 0; head < few.config.query_heads; ++head) {
+                    const std::byte* from = tensor->data + head / shared_by * head_bytes;
+                    bytes.insert(bytes.end(), from, from + head_bytes);
+                }
+                tensor->rows *= shared_by;
+                many->owned.push_back(std::move(bytes));
+                tensor->data = many->owned.back().data();
+            }
+        Logits logits;
+        SessionOptions given = options(&logits);
+        given.find_model = [&](const std::string& name) -> Result<std::shared_ptr<const Model>> {
+            return name == "many" ? std::shared_ptr<const Model>(many) : *gqa;
+        };
+        auto s = Session::create(scenario(R"({"version": 1, "device": "cpu", "model": "few", "lanes": [{"name": "few", "cache": {"dtype": "f32"}}, {"name": "many", "model": "many", "cache": {"dtype": "f32"}}],
+                                              "requests": [{"id": "a", "prompt_tokens": [5, 6, 7, 8, 9, 10, 11], "max_new_tokens": 30}]})"), given);
+        VERIFY_RESULT(s);
+        VERIFY_RESULT((*s)->run_to_end());
+        std::size_t compared = 0;
+        for (const auto& [key, values] : logits)
+            if (std::get<0>(key) == 0) {
+                QVERIFY(largest_difference(values, logits.at({1, 0, std::get<2>(key)})) <= 1e-5);
+                ++compared;
+            }
+        QVERIFY(compared > 0);
+        const Recording& recording = *(*s)->recording();
+        QCOMPARE(recording.lane(LaneId{0}).info().bytes_per_token * shared_by, recording.lane(LaneId{1}).info().bytes_per_token);
+    }
+
     void countersFollowTheWork() {
         SKIP_WITHOUT(stories);
         const Run run(R"("lanes": [{"name": "cached"}, {"name": "uncached", "kv_cache": false}],

@@ -8,6 +8,7 @@
 #include "tests/serve/reference_model.h"
 #include "tests/serve/support.h"
 
+#include <cstring>
 #include <set>
 
 using namespace kvloupe;
@@ -245,6 +246,52 @@ private Q_SLOTS:
         QCOMPARE(found, expected);
         QCOMPARE(lane.state_after(lane.step_count() - 1).used_blocks(), 0u);
         QVERIFY(!all(recording, EventKind::fork).isEmpty());
+    }
+
+    void withoutACacheSamplesAndBeamsAreTheSame() {
+        auto s = session(R"("lanes": [{"cache": {"dtype": "f32", "block_size": 4}}, {"kv_cache": false}], "requests": [{"id": "n", "prompt_tokens": [5, 6, 7], "n": 3, "temperature": 1.5, "max_new_tokens": 6},
+                               {"id": "b", "prompt_tokens": [8, 9, 10, 11], "beam_width": 2, "max_new_tokens": 6}])");
+        VERIFY_RESULT(s->run_to_end());
+        const Recording& recording = *s->recording();
+        QCOMPARE(recording.lane(LaneId{1}).sequences().size(), recording.lane(lane0).sequences().size());
+        for (const char* name : {"n.0", "n.1", "n.2", "b.0", "b.1"})
+            QCOMPARE(outputs(recording, LaneId{1}, name), outputs(recording, lane0, name));
+    }
+
+    void valuesBeyondTheRangeAreCountedAndSaid() {
+        auto s = session(R"("lanes": [{"cache": {"dtype": "f16"}}], "requests": [)" + request("a", 6, 6) + "]");
+        VERIFY_RESULT(s->run_to_end());
+        for (std::size_t i = 0; i < 6; ++i) QCOMPARE(s->recording()->lane(lane0).step(i).overflowed_values, std::uint64_t(0));
+        // The same model with keys a million times as large.
+        const auto loaded = load_model(fixtures + "tiny-gqa");
+        VERIFY_RESULT(loaded);
+        auto loud = std::make_shared<Model>(**loaded);
+        Tensor& value = loud->layers[1].value;
+        std::vector<std::byte> bytes(value.bytes());
+        for (std::size_t i = 0; i < bytes.size() / 4; ++i) {
+            float number = 0;
+            std::memcpy(&number, value.data + i * 4, 4);
+            number *= 1e6f;
+            std::memcpy(bytes.data() + i * 4, &number, 4);
+        }
+        QCOMPARE(int(value.dtype), int(DType::f32));
+        loud->owned.push_back(std::move(bytes));
+        value.data = loud->owned.back().data();
+        SessionOptions given = options();
+        given.find_model = [&](const std::string&) -> Result<std::shared_ptr<const Model>> { return std::shared_ptr<const Model>(loud); };
+        s = session(R"("lanes": [{"cache": {"dtype": "f16"}}], "requests": [)" + request("a", 6, 1) + "]", given);
+        (void)s->run_to_end();  // its logits are not finite
+        QVERIFY(s->recording()->lane(lane0).step(0).overflowed_values > 0);
+        QVERIFY(!s->breakpoint_notes().empty() && s->breakpoint_notes()[0].find("beyond the range") != std::string::npos);
+    }
+
+    void contiguousPoolsAreMadeLargeEnoughForTheirRegions() {
+        for (const char* reserve : {"max", "pow2", "oracle", "grow"}) {
+            auto s = session(QByteArray(R"("lanes": [{"cache": {"kind": "contiguous", "reserve": ")") + reserve + R"("}}], "requests": [)" + request("a", 30, 13) + "," + request("b", 9, 30) + "]");
+            VERIFY_RESULT(s->run_to_end());
+            for (const char* id : {"a", "b"}) QCOMPARE(times(*s->recording(), lane0, id).finish_reason, std::string("length"));
+            QVERIFY(all(*s->recording(), EventKind::preempt).isEmpty());
+        }
     }
 
     void theWindowForksPreemptsAndResets() {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Inside of Session: its worker thread, the queue of commands, and what both share under a mutex.
+#pragma once
+
+#include "engine/serve/session.h"
+#include "engine/serve/session_engine.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace kvloupe {
+
+inline constexpr std::size_t max_queued_commands = 4096;  // that the worker has not taken yet
+
+struct SessionCommand {
+    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints };
+    Kind kind = step;
+    std::uint32_t count = 0;
+    std::string request;
+    std::vector<Request> requests;   // submit: one per lane
+    ScenarioAction action;
+    RequestInfo info;
+    std::vector<AttentionWatch> watched;
+    std::vector<Breakpoint> stops;
+};
+
+struct Session::Impl {
+    Scenario scenario;
+    SessionOptions options;
+    std::unique_ptr<SessionEngine> engine;  // the worker's, once it runs
+
+    mutable std::mutex mutex;               // guards what follows
+    std::condition_variable_any wake;       // the worker: there is a command
+    std::condition_variable idle_changed;   // wait()
+    std::deque<SessionCommand> queue;
+    bool idle = true;
+    bool ended = false;                     // the worker's thread is gone
+    std::shared_ptr<const Recording> recording;
+    std::uint64_t generation = 0;
+    std::set<std::string> ids;              // names that are taken, queued submits and forks included
+    std::uint64_t generated = first_generated_token;  // next id of an accounting lane's tokens
+    std::vector<std::string> notes;
+    std::vector<AttentionWatch> watch;
+    std::vector<Breakpoint> breakpoints;
+
+    // The worker's own.
+    std::uint64_t steps_left = 0;
+    bool running = false;
+    bool through = false;
+
+    std::jthread worker;                    // last: joined before anything above goes
+
+    bool push(SessionCommand command);
+    bool push_locked(SessionCommand command);      // under the mutex
+    void execute(SessionCommand& command);
+    void advance(std::stop_token stop);
+    void halt(const std::string& reason);
+    void work(std::stop_token stop);
+    // Names that are taken: requests, their children, forks.
+    std::set<std::string> scenario_ids() const {
+        std::set<std::string> result;
+        for (const RequestOptions& request : scenario.requests) add_names(request, result);
+        for (const ScenarioAction& action : scenario.actions)
+            if (action.kind == ActionKind::fork) result.insert(action.as);
+        return result;
+    }
+    static void add_names(const RequestOptions& request, std::set<std::string>& names) {
+        names.insert(request.id);
+        const std::uint32_t children = std::max(request.n > 1 ? request.n : 0u, request.beam_width);
+        for (std::uint32_t i = 0; i < children; ++i) names.insert(request.id + "." + std::to_string(i));
+    }
+};
+
+}  // namespace kvloupe

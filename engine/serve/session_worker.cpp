@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// The session's worker: takes commands, steps the engine, stops where it should.
+#include "engine/serve/session_impl.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr std::size_t max_notes = 10000;
+
+}  // namespace
+
+// False when the queue is full. Steps add up, and a command that only sets something replaces the one before it.
+bool Session::Impl::push(SessionCommand command) {
+    std::lock_guard lock(mutex);
+    return push_locked(std::move(command));
+}
+
+bool Session::Impl::push_locked(SessionCommand command) {
+    idle = false;
+    const bool same = !queue.empty() && queue.back().kind == command.kind;
+    if (same && command.kind == SessionCommand::step) {
+        queue.back().count += std::min(command.count, std::numeric_limits<std::uint32_t>::max() - queue.back().count);
+    } else if (same && command.kind != SessionCommand::submit && command.kind != SessionCommand::cancel &&
+               command.kind != SessionCommand::act && command.kind != SessionCommand::continue_uncached) {
+        queue.back() = std::move(command);
+    } else if (queue.size() >= max_queued_commands) {
+        return false;
+    } else {
+        queue.push_back(std::move(command));
+    }
+    wake.notify_one();
+    return true;
+}
+
+void Session::Impl::halt(const std::string& reason) {
+    running = through = false;
+    steps_left = 0;
+    if (engine->has_work()) engine->set_phase(Phase::paused, reason);
+    else engine->mark_end();
+}
+
+void Session::Impl::execute(SessionCommand& command) {
+    switch (command.kind) {
+    case SessionCommand::step:
+        steps_left += command.count;
+        break;
+    case SessionCommand::run_through:
+        through = true;
+        [[fallthrough]];
+    case SessionCommand::run:
+        running = true;
+        break;
+    case SessionCommand::pause:
+        halt({});
+        break;
+    case SessionCommand::submit:
+        engine->submit(std::move(command.requests), std::move(command.info));
+        if (!running && steps_left == 0) engine->set_phase(Phase::paused);
+        break;
+    case SessionCommand::cancel:
+        engine->cancel(command.request);
+        break;
+    case SessionCommand::act:
+        engine->act(command.action);
+        break;
+    case SessionCommand::reset: {
+        running = through = false;
+        steps_left = 0;
+        engine->begin();
+        std::lock_guard lock(mutex);
+        recording = engine->recording();
+        ++generation;
+        notes.clear();
+        break;
+    }
+    case SessionCommand::continue_uncached:
+        engine->continue_uncached(command.count);
+        break;
+    case SessionCommand::watch:
+        engine->set_watch(command.watched);
+        break;
+    case SessionCommand::breakpoints:
+        engine->set_breakpoints(std::move(command.stops));
+        break;
+    }
+}
+
+void Session::Impl::advance(std::stop_token stop) {
+    if (engine->recording()->phase() != Phase::running) engine->set_phase(Phase::running);
+    const SessionEngine::Progress progress = engine->step(stop, through);
+    if (progress.stopped) return;
+    if (!progress.breakpoints.empty()) {
+        std::lock_guard lock(mutex);
+        for (const std::string& note : progress.breakpoints)
+            if (notes.size() < max_notes) notes.push_back(note);
+    }
+    if (steps_left > 0) --steps_left;
+    if (!progress.pause.empty() || !progress.more) halt(progress.pause);
+    else if (!running && steps_left == 0) halt({});
+}
+
+void Session::Impl::work(std::stop_token stop) {
+    while (!stop.stop_requested()) {
+        std::deque<SessionCommand> taken;
+        {
+            std::unique_lock lock(mutex);
+            if (queue.empty() && !running && steps_left == 0) {
+                idle = true;
+                idle_changed.notify_all();
+                wake.wait(lock, stop, [&] { return !queue.empty(); });
+                if (stop.stop_requested()) break;
+            }
+            taken.swap(queue);
+        }
+        try {
+            for (SessionCommand& command : taken) execute(command);
+            if (running || steps_left > 0) advance(stop);
+        } catch (const std::exception& problem) {
+            // Out of memory, in practice. The recording keeps what was published.
+            running = through = false;
+            steps_left = 0;
+            engine->set_phase(Phase::failed, std::string("The session stopped: ") + problem.what() +
+                                                 ". Reset it, or give it fewer tokens or less to record.");
+        }
+    }
+    std::lock_guard lock(mutex);
+    idle = ended = true;
+    idle_changed.notify_all();
+}
+
+}  // namespace kvloupe
