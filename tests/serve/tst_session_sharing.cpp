@@ -287,7 +287,7 @@ private Q_SLOTS:
 
     void contiguousPoolsAreMadeLargeEnoughForTheirRegions() {
         for (const char* reserve : {"max", "pow2", "oracle", "grow"}) {
-            auto s = session(QByteArray(R"("lanes": [{"cache": {"kind": "contiguous", "reserve": ")") + reserve + R"("}}], "requests": [)" + request("a", 30, 13) + "," + request("b", 9, 30) + "]");
+            auto s = session("\"lanes\": [{\"cache\": {\"kind\": \"contiguous\", \"reserve\": \"" + QByteArray(reserve) + "\"}}], \"requests\": [" + request("a", 30, 13) + "," + request("b", 9, 30) + "]");
             VERIFY_RESULT(s->run_to_end());
             for (const char* id : {"a", "b"}) QCOMPARE(times(*s->recording(), lane0, id).finish_reason, std::string("length"));
             QVERIFY(all(*s->recording(), EventKind::preempt).isEmpty());
