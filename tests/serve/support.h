@@ -86,6 +86,16 @@ inline QStringList events(const Recording& recording, LaneId lane_id, std::size_
     return lines;
 }
 
+// "2: copy_on_write c 3": all events of a kind.
+inline QStringList all(const Recording& recording, EventKind kind, LaneId id = LaneId{0}) {
+    QStringList lines;
+    const LaneRecord& lane = recording.lane(id);
+    for (std::size_t step = 0; step < lane.step_count(); ++step)
+        for (const QString& line : events(recording, id, step))
+            if (line.startsWith(QString::fromUtf8(name_of(kind).data(), qsizetype(name_of(kind).size())) + ' ')) lines << QString::number(step) + ": " + line;
+    return lines;
+}
+
 // Times and reasons of a request in a lane at the end of the recording.
 inline RequestTimes times(const Recording& recording, LaneId lane_id, const std::string& request) {
     const LaneRecord& lane = recording.lane(lane_id);
