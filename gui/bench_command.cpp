@@ -37,6 +37,28 @@ Result<std::shared_ptr<const Model>> generated_model() {
     return model;
 }
 
+json stages_to_json(const BenchFigures& figures) {
+    json stages = json::array();
+    for (const BenchStage& stage : figures.stages)
+        stages.push_back({{"stage", name_of(stage.kind)}, {"us", stage.ns / 1e3}, {"bytes", stage.bytes}});
+    return stages;
+}
+
+// Where a decode step's time goes: the stages that take a hundredth of it or more, and what lies between stages.
+void print_profile(const BenchFigures& f) {
+    double in_stages = 0;
+    for (const BenchStage& stage : f.stages) {
+        in_stages += stage.ns;
+        if (stage.ns < 0.01 * f.decode_ns) continue;
+        const double rate = stage.bytes / (stage.ns * 1e-9);
+        std::printf("    %-16s  %8.1f us %5.1f %%  %8.2f GB/s = %3.0f %% of the read bandwidth\n",
+                    std::string(name_of(stage.kind)).c_str(), stage.ns / 1e3, 100 * stage.ns / f.decode_ns, rate / 1e9,
+                    f.read_bandwidth > 0 ? 100 * rate / f.read_bandwidth : 0);
+    }
+    std::printf("    %-16s  %8.1f us %5.1f %%\n", "between stages", (f.decode_ns - in_stages) / 1e3,
+                100 * (1 - in_stages / f.decode_ns));
+}
+
 json to_json(const BenchFigures& figures) {
     return {{"model", figures.model},
             {"device", figures.device},
@@ -48,6 +70,7 @@ json to_json(const BenchFigures& figures) {
                         {"bytes_per_s", figures.decode_rate()},
                         {"share_of_read_bandwidth", figures.bandwidth_share()},
                         {"context_tokens", figures.context_tokens},
+                        {"stages", stages_to_json(figures)},
                         {"attention_us", figures.attention_ns / 1e3},
                         {"attention_bytes", figures.attention_bytes}}},
             {"prefill", {{"tokens", figures.prompt_tokens},
@@ -71,6 +94,7 @@ void print(const BenchFigures& f) {
                 f.decode_ns / 1e3, f.context_tokens);
     std::printf("  moved               %8.2f GB/s = %.1f %% of the read bandwidth (%.1f MiB per token, from shapes)\n",
                 f.decode_rate() / 1e9, 100 * f.bandwidth_share(), f.decode_bytes / mib);
+    print_profile(f);
     std::printf("  prefill             %8.1f tokens/s over %u tokens, %.1f GFLOP/s\n",
                 f.prompt_tokens * 1e9 / f.prefill_ns, f.prompt_tokens, f.prefill_flops / f.prefill_ns);
     std::printf("  recording           %8.1f us per step, sampling with the top 10 %.1f us: together %.2f %% of decoding\n",

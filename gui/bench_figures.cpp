@@ -33,6 +33,7 @@ struct StepSum {
     double attention_bytes = 0;
     double sample_ns = 0;
     std::uint32_t context = 0;
+    std::array<BenchStage, stage_kind_count> stages{};
 };
 
 StepSum sum_of(const LaneRecord& lane, std::size_t index) {
@@ -44,6 +45,10 @@ StepSum sum_of(const LaneRecord& lane, std::size_t index) {
         const StageRecord& stage = lane.stages()[i];
         sum.bytes += static_cast<double>(stage.bytes);
         sum.flops += static_cast<double>(stage.flops);
+        BenchStage& kind = sum.stages[static_cast<std::size_t>(stage.kind)];
+        kind.kind = stage.kind;
+        kind.ns += static_cast<double>(stage.duration_ns);
+        kind.bytes += static_cast<double>(stage.bytes);
         if (stage.kind == StageKind::sample) sum.sample_ns += static_cast<double>(stage.duration_ns);
         if (stage.kind != StageKind::attention) continue;
         sum.attention_ns += static_cast<double>(stage.duration_ns);
@@ -155,6 +160,10 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
             best.sample_ns = median.sample_ns;
             best.recorder_ns = recorder_ns(record);
             best.context_tokens = median.context;
+            best.stages.assign(median.stages.begin(), median.stages.end());
+            std::sort(best.stages.begin(), best.stages.end(),
+                      [](const BenchStage& a, const BenchStage& b) { return a.ns > b.ns; });
+            std::erase_if(best.stages, [](const BenchStage& stage) { return stage.ns == 0; });
         }
         if (best.prefill_ns == 0 || prefill.ns < best.prefill_ns) {
             best.prefill_ns = prefill.ns;

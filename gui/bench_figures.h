@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kvloupe {
 
@@ -18,6 +19,13 @@ struct BenchOptions {
     int repeats = 3;                     // the run with the fastest median decode step is kept: the machine may be shared
 };
 
+// One kind of stage in the median decode step, all layers together.
+struct BenchStage {
+    StageKind kind = StageKind::schedule;
+    double ns = 0;     // measured
+    double bytes = 0;  // derived from shapes
+};
+
 struct BenchFigures {
     std::string model;
     std::string device;
@@ -25,6 +33,7 @@ struct BenchFigures {
     double read_bandwidth = 0;              // bytes/s, measured in this run
     double decode_ns = 0;                   // median step, measured
     double decode_bytes = 0;                // per step, derived from shapes: weights, K/V, activations
+    std::vector<BenchStage> stages;         // of the median decode step, the longest first
     double attention_ns = 0;                // per decode step, measured
     double attention_bytes = 0;             // per decode step, derived
     double prefill_ns = 0;                  // the whole prompt, measured

@@ -41,12 +41,27 @@ struct Better {
     }
 };
 
-// The most probable tokens, best first. Most values fail the first comparison.
+// Whether a value of the run is larger than the limit. No exit on the way, so that the loop vectorises.
+bool any_above(const float* values, std::uint32_t count, float limit) {
+    std::uint32_t above = 0;
+    for (std::uint32_t i = 0; i < count; ++i) above |= values[i] > limit ? 1u : 0u;
+    return above != 0;
+}
+
+// The most probable tokens, best first. Runs in which no value exceeds the last of them, which are most, are only
+// compared with it; an equal value has a higher id and comes after it.
 std::uint32_t collect_top(std::span<const float> logits, std::array<std::uint32_t, SampledToken::max_alternatives>& top) {
+    constexpr std::uint32_t run = 64;
     const Better better{logits};
+    const auto size = static_cast<std::uint32_t>(logits.size());
     std::uint32_t count = 0;
-    for (std::uint32_t id = 0; id < logits.size(); ++id) {
-        if (count == top.size() && !(logits[id] > logits[top[count - 1]])) continue;
+    for (std::uint32_t id = 0; id < size; ++id) {
+        if (count == top.size()) {
+            const float limit = logits[top[count - 1]];
+            while (id % run == 0 && id + run <= size && !any_above(logits.data() + id, run, limit)) id += run;
+            if (id == size) break;
+            if (!(logits[id] > limit)) continue;
+        }
         std::uint32_t place = count < top.size() ? count++ : count - 1;
         while (place > 0 && better(id, top[place - 1])) {
             top[place] = top[place - 1];

@@ -6,9 +6,10 @@
 // arithmetic is the same whatever the block size, which is what makes results equal bit for bit.
 // Scores: a key row is expanded once into registers and multiplied with every query that reads it; the partial sums of as
 // many tokens as a vector has lanes are then added crosswise, which costs three instructions per score instead of a
-// horizontal sum each. Values: four queries times four vectors of the head stay in registers over all tokens.
+// horizontal sum each. Values: sixteen sums stay in registers over all tokens, of four queries times four vectors of the
+// head, or of eight times two.
 // Rejected: one running softmax over tiles of a few tokens (rescales the output far more often); transposing keys on the
-// way into the cache (every other reader of the cache would pay).
+// way into the cache (every other reader of the cache would pay). Tried: twelve queries at once (no faster than eight).
 #include "kernels/cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -152,9 +153,10 @@ void soften(D d, float* score, const TileSpan& seen, float& maximum, float& sum)
 // sums (M, S) += weight * v over tokens from .. to - 1, for M queries and S vectors of the head from element `at` on.
 template <int M, int S, class D, class T>
 HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t from,
-                           std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums) {
+                           std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums, bool first_queries = false) {
     constexpr std::size_t n = hn::MaxLanes(D());
-    const std::uint32_t ahead = tokens_ahead(type, tile.head_dim);
+    // The first queries fetch for all: the others find the tile in the second-level cache.
+    const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.head_dim) : to;
     for (std::uint32_t t = from; t < to; ++t) {
         if (t + ahead < to) fetch(tile.values + (tile.offsets[t + ahead] + at) * T::size, S * n * T::size);
         const std::byte* row = tile.values + (tile.offsets[t] + at) * T::size;
@@ -197,7 +199,7 @@ void value_slice(D d, T type, const AttentionTile& tile, const float* weights, s
         add_values<1, S>(d, type, tile, own, common.sinks, seen[m].sinks, at, sums + m * S);
         add_values<1, S>(d, type, tile, own, seen[m].begin, std::min(seen[m].end, common.begin), at, sums + m * S);
     }
-    add_values<M, S>(d, type, tile, p, common.begin, common.end, at, sums);
+    add_values<M, S>(d, type, tile, p, common.begin, common.end, at, sums, first == 0);
     for (int m = 0; m < M; ++m)
         add_values<1, S>(d, type, tile, p + static_cast<std::size_t>(m) * tile_tokens, std::max(seen[m].begin, common.end),
                          seen[m].end, at, sums + m * S);
@@ -212,6 +214,11 @@ template <int M, class D, class T>
 void value_rows(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t first, float* value) {
     constexpr std::uint32_t n = hn::MaxLanes(D());
     std::uint32_t at = 0;
+    if constexpr (M > 4) {
+        for (; at + 2 * n <= tile.head_dim; at += 2 * n) value_slice<M, 2>(d, type, tile, weights, first, at, value);
+        for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+        return;
+    }
     for (; at + 4 * n <= tile.head_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
     for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
 }
@@ -219,6 +226,10 @@ void value_rows(D d, T type, const AttentionTile& tile, const float* weights, st
 template <class D, class T>
 void values(D d, T type, const AttentionTile& tile, const float* weights, float* value) {
     std::uint32_t m = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+    // With 32 registers, eight queries share each expanded value.
+    for (; m + 8 <= tile.queries; m += 8) value_rows<8>(d, type, tile, weights, m, value);
+#endif
     for (; m + 4 <= tile.queries; m += 4) value_rows<4>(d, type, tile, weights, m, value);
     if (tile.queries - m == 3) value_rows<3>(d, type, tile, weights, m, value);
     if (tile.queries - m == 2) value_rows<2>(d, type, tile, weights, m, value);

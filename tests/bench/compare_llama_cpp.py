@@ -49,7 +49,8 @@ def main() -> None:
     options = parser.parse_args()
 
     llama_cpp.llama_backend_init()
-    llama_cpp.llama_log_set(llama_cpp.llama_log_callback(lambda *_: None), None)
+    silent = llama_cpp.llama_log_callback(lambda *_: None)  # lives as long as llama.cpp may call it
+    llama_cpp.llama_log_set(silent, None)
     model = llama_cpp.llama_model_load_from_file(options.model.encode(), llama_cpp.llama_model_default_params())
     if not model:
         raise SystemExit(f"llama.cpp cannot load {options.model}")
