@@ -104,6 +104,17 @@ public:
         m_pages.assign((count + page_size - 1) / page_size, page);
     }
 
+    CowVector(const CowVector&) = default;
+    CowVector& operator=(const CowVector&) = default;
+    CowVector(CowVector&& other) noexcept
+        : m_pages(std::exchange(other.m_pages, {})), m_size(std::exchange(other.m_size, 0)) {}
+    CowVector& operator=(CowVector&& other) noexcept {
+        m_pages = std::exchange(other.m_pages, {});
+        m_size = std::exchange(other.m_size, 0);
+        return *this;
+    }
+    ~CowVector() = default;
+
     std::size_t size() const { return m_size; }
     bool empty() const { return m_size == 0; }
     const T& operator[](std::size_t index) const {

@@ -145,7 +145,9 @@ Text Sentence::why() const {
         return "its arrival step was reached";
     }
     case Cause::submitted: return "it was submitted while the session ran";
-    case Cause::fits_beside_running: return "the pool has room for it beside the requests that run";
+    case Cause::fits_beside_running:
+        if (!lane.info().kv_cache) return "the batch has room for it";
+        return "the pool has room for it beside the requests that run";
     case Cause::pool_too_full:
         return too_few_blocks();
     case Cause::prompt_too_long_now:

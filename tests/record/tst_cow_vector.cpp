@@ -95,6 +95,10 @@ void TestCowVector::growsAndShrinksLikeAVector() {
     QVERIFY(vector.to_vector() == expected);
     QVERIFY(copies.size() > 10);
     for (const auto& [copy, was] : copies) QVERIFY(copy.to_vector() == was);
+    Small moved = std::move(vector);
+    QVERIFY(moved.to_vector() == expected);
+    vector = Small(3, 7u);  // a moved-from one may be used again
+    QCOMPARE(vector.size(), std::size_t{3});
     vector.clear();
     QVERIFY(vector.empty() && vector.begin() == vector.end());
 }

@@ -228,6 +228,8 @@ void TestDescribe::lanesWithoutACacheComputeAndDoNotWrite() {
     QCOMPARE(Fixture(false).sentence(event),
              QString::fromUtf8("9 tokens of a recomputed at positions 0–8 because a lane without a KV cache keeps "
                                "nothing of the steps before"));
+    QCOMPARE(Fixture(false).sentence(make(EventKind::admit, Cause::fits_beside_running, none, none, 9)),
+             QString("a was admitted with a prompt of 9 tokens because the batch has room for it"));
 }
 
 void TestDescribe::flagsSayWhereABlockWent() {

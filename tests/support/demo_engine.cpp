@@ -227,9 +227,10 @@ void DemoEngine::fork_samples(std::size_t index) {
     const std::uint32_t count = std::exchange(m_running[index].samples, 1);
     for (std::uint32_t i = 1; i < count; ++i) {
         const Sequence& root = m_running[index];
-        fork(index, root.computed, {root.request, root.id, root.computed, root.prompt, info.id + "." + std::to_string(i)},
-             Cause::parallel_sampling);
-        m_running.back().tokens.resize(root.computed);
+        const std::uint32_t position = root.computed;
+        fork(index, position, {root.request, root.id, position, root.prompt, info.id + "." + std::to_string(i)},
+             Cause::parallel_sampling);  // root may have moved
+        m_running.back().tokens.resize(position);
         m_running.back().output = 0;
         note_prompt(m_running.back());
         give_token(m_running.back());
