@@ -171,7 +171,7 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     painter.setClipRect(frame.plot.adjusted(-canvas.u(6), -canvas.u(14), canvas.u(6), canvas.u(2)), Qt::IntersectClip);
     if (index()) paintGlyphs(canvas, frame);
     painter.restore();
-    frame.axis.paintFuture(canvas, cursor()->step(), frame.plot);
+    frame.axis.paintFuture(canvas, cursor()->step(), frame.plot.adjusted(0, frame.legend.isEmpty() ? 0 : -canvas.u(14), 0, 0));
     paintSelection(canvas, frame);
     frame.axis.paintCursor(canvas, cursor()->step());
     paintLegend(canvas, frame);
