@@ -5,6 +5,7 @@
 #include "views/view_factory.h"
 
 #include <QDockWidget>
+#include <QLayout>
 #include <QTimer>
 
 namespace kvloupe {
@@ -81,7 +82,9 @@ void TabPage::showEvent(QShowEvent* event) {
     QMainWindow::showEvent(event);
     // Sizes mean something only once the page has its own.
     QTimer::singleShot(0, this, [this] {
-        if (!m_own && isVisible()) giveSizes();
+        if (m_own || !isVisible()) return;
+        layout()->activate();  // what showing asked of the docks comes first, or it would undo the sizes
+        giveSizes();
     });
 }
 
