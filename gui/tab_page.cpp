@@ -136,10 +136,10 @@ TabLayout memoryLayout() {
         {"history", "", Qt::Vertical, left, 1030, 410},
         {"split", "history", Qt::Vertical, left, 1030, 190},
         {"schedule", "split", Qt::Vertical, left, 1030, 260},
-        {"allocators", "", Qt::Vertical, right, 560, 180},
+        {"allocators", "", Qt::Vertical, right, 560, 200},
         {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
         {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},
-        {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 220},
+        {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 200},
     }};
 }
 
