@@ -247,8 +247,10 @@ void MainWindow::updateState() {
     m_stepCount->setText(steps > 0 ? tr(" of %1 ").arg(steps - 1) : tr(" none yet "));
     QString reason;
     if (session) {
-        // What the notice above the views says at length is not said twice.
-        if (m_notice->sentence().isEmpty()) reason = QString::fromStdString(m_controller.session()->recording()->reason());
+        // Why it paused; but what the notice above the views says at length is not said twice.
+        reason = QString::fromStdString(m_controller.session()->recording()->reason());
+        const bool breakpoint = reason.startsWith(QLatin1String("Breakpoint"));
+        if (!m_notice->sentence().isEmpty() && !breakpoint) reason.clear();
         if (reason.isEmpty()) {
             switch (phase) {
             case Phase::running: reason = tr("Running"); break;

@@ -42,8 +42,12 @@ void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, Sequen
             row.written = now.computed_tokens;
             row.reused = std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(lane, sequence));
             row.work = workOf(lane, sequence, step);
-            for (const BlockId block : table)
-                row.shared += block != null_block_id && block.value < state.blocks().size() && state.blocks()[block.value].owners > 1;
+            for (const BlockId block : table) {
+                const bool held = block != null_block_id && block.value < state.blocks().size();
+                row.owners.push_back(held ? state.blocks()[block.value].owners : 0);
+                row.held += held;
+                row.shared += row.owners.back() > 1;
+            }
             m_longest = std::max(m_longest, static_cast<std::uint32_t>(table.size()));
             m_rows.push_back(std::move(row));
         }
@@ -64,6 +68,8 @@ void BlockTables::update(const Cursor& cursor) {
     m_blockSize = state.block_size();
     if (m_blockSize == 0) return;
     const auto step = static_cast<std::size_t>(cursor.stepOf(cursor.lane()));
+    m_lane = cursor.lane();
+    m_step = step;
     m_facts.update(*cursor.recording(), cursor.lane());
     if (!state.holders().empty())
         for (std::uint32_t s = 0; s < state.sequences().size() && s < lane.sequences().size(); ++s)
@@ -142,10 +148,9 @@ std::optional<std::size_t> BlockTables::rowAt(const QPointF& point) const {
 
 QString BlockTables::textOf(const Cursor& cursor, const Place& place) const {
     const Row& row = m_rows[place.row];
-    const LaneRecord& lane = *cursor.laneRecord();
+    const LaneRecord& lane = cursor.recording()->lane(m_lane);
     TokenTrack& track = m_tracks[row.sequence.value];
-    if (track.tokens().empty())
-        track.update(*cursor.recording(), cursor.lane(), row.sequence, static_cast<std::size_t>(cursor.stepOf(cursor.lane())));
+    if (track.tokens().empty()) track.update(*cursor.recording(), m_lane, row.sequence, m_step);
     std::vector<TokenId> ids;
     const std::size_t begin = std::size_t{place.logical} * m_blockSize;
     for (std::size_t p = begin; p < std::min(begin + m_blockSize, track.tokens().size()); ++p) ids.push_back(track.tokens()[p].token);
@@ -197,10 +202,12 @@ void BlockTables::paintLabel(const Canvas& canvas, const QRectF& box, const Row&
     const QRectF first(inner.left(), inner.top(), inner.width(), inner.height() / 2);
     canvas.swatch(QRectF(first.left(), first.center().y() - side / 2, side, side), row.sequence.value);
     QString name = sequenceName(*cursor.recording(), *cursor.laneRecord(), row.sequence);
-    if (row.group > 0) name += QStringLiteral(" · %1").arg(row.group);
+    if (row.group > 0) name += QCoreApplication::translate("kvloupe::BlockTables", ", group %1").arg(row.group);
     canvas.text(first.adjusted(side + canvas.u(5), 0, 0, 0), name, {12, QFont::DemiBold, colours.ink1, false});
     const QRectF second(inner.left(), inner.center().y(), inner.width(), inner.height() / 2);
-    const QString blocks = row.shared > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 shared").arg(row.table.size()).arg(row.shared)
+    const std::size_t null = row.table.size() - row.held;
+    const QString blocks = null > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 null").arg(row.held).arg(null)
+                           : row.shared > 0 ? QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks, %2 shared").arg(row.table.size()).arg(row.shared)
                                           : QCoreApplication::translate("kvloupe::BlockTables", "%1 blocks").arg(row.table.size());
     canvas.text(second, blocks, {10.5, QFont::Normal, colours.ink2, false});
 }

@@ -24,6 +24,7 @@ class BlockTables {
 public:
     struct Row {
         SequenceId sequence;
+        std::uint32_t held = 0;        // entries that are no null blocks
         std::uint8_t group = 0;
         int depth = 0;                 // forks below their parent
         std::vector<BlockId> table;
@@ -31,6 +32,7 @@ public:
         std::uint32_t reused = 0;      // first tokens that it did not compute: hits, or its parent's
         StepWork work;                 // of the step
         std::uint32_t shared = 0;      // blocks with another owner
+        std::vector<std::uint32_t> owners;  // of each entry
     };
     // An entry of a table.
     struct Place {
@@ -74,6 +76,8 @@ private:
     SequenceFacts m_facts;
     mutable std::map<std::uint32_t, TokenTrack> m_tracks;  // by sequence, for the texts of the cells drawn
     std::uint32_t m_blockSize = 0;
+    LaneId m_lane;                // at the last update
+    std::size_t m_step = 0;
     std::uint32_t m_columns = 1;
     std::uint32_t m_longest = 0;  // entries of the longest table
     double m_label = 0, m_cellWidth = 0, m_rowHeight = 0, m_head = 0, m_gap = 0, m_rowGap = 0, m_unit = 1, m_height = 0;

@@ -13,7 +13,6 @@
 #include <QLineEdit>
 #include <QMenu>
 #include <QRegularExpression>
-#include <QScrollBar>
 #include <QTableView>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -91,10 +90,16 @@ void EventsView::scrollToCursor() {
         m_table->scrollToBottom();
     else
         m_table->scrollTo(m_model->index(last, 0), QAbstractItemView::PositionAtCenter);
-    // Whole rows at the top.
-    QScrollBar* bar = m_table->verticalScrollBar();
-    const int height = std::max(1, m_table->verticalHeader()->defaultSectionSize());
-    if (last + 1 != rows) bar->setValue(bar->value() / height * height);
+    // Where the step has more rows than the view: the most telling of them at the top.
+    const int first = m_model->rowsUpTo(cursor()->stepOf(cursor()->lane()) - 1);
+    const int fitting = m_table->viewport()->height() / std::max(1, m_table->verticalHeader()->defaultSectionSize());
+    const auto rank = [this](int row) {
+        return std::find(kindsByTelling(), kindsByTelling() + event_kind_count, m_model->event(row).kind) - kindsByTelling();
+    };
+    int telling = last;
+    for (int row = last; row >= std::max(first, last - 200); --row)
+        if (rank(row) <= rank(telling)) telling = row;
+    if (telling >= 0 && last - telling >= fitting) m_table->scrollTo(m_model->index(telling, 0), QAbstractItemView::PositionAtTop);
 }
 
 void EventsView::toggleWord(const QString& word, bool on) {
@@ -198,6 +203,8 @@ void EventsView::refresh() {
         m_styledScale = unit();
         m_styledDark = colours.dark;
         styleTable(m_table, colours, 19, unit());
+        m_table->setVerticalScrollMode(QAbstractItemView::ScrollPerItem);  // no row is cut at the top
+        m_line->setMinimumWidth(qRound(250 * unit()));
         m_line->setFont(textFont(11.5));
         m_line->setFixedHeight(qRound(24 * unit()));
         for (QToolButton* button : {m_previous, m_next, m_menu}) {
@@ -271,12 +278,13 @@ void EventsView::updateChips() {
                                              "QToolButton:checked{background:%4;border-color:%3}"
                                              "QToolButton:focus{border-color:%7}")
                                   .arg(colours.line.name(), colours.panel.name(), colours.ink1.name(), colours.selectedRow.name(),
-                                       QString::number(qRound(11 * unit())), QString::number(qRound(8 * unit())), colours.accent.name()));
+                                       QString::number(button->maximumHeight() / 2 - 1), QString::number(qRound(8 * unit())), colours.accent.name()));
     }
     // Chips that would squeeze the filter line out are hidden, the frequent kinds last.
-    int room = width() - qRound(500 * unit());
+    int room = width() - qRound(450 * unit());
+    const QFontMetrics metrics(textFont(11));
     for (const auto& [kind, button] : m_chips) {
-        room -= button->sizeHint().width() + 4;
+        room -= metrics.horizontalAdvance(button->text()) + qRound(24 * unit());
         button->setVisible(room > 0 && counts[static_cast<std::size_t>(kind)] > 0);
     }
 }

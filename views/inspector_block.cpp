@@ -96,7 +96,7 @@ void InspectorView::tellHistory(BlockId block) {
     std::uint64_t left = events_searched;
     for (auto s = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane())) + 1; s-- > 0 && left > 0 && !born;) {
         const LogRange range = lane.step(s).events;
-        for (std::uint64_t i = range.end; i-- > range.begin && left > 0 && !born; --left) {
+        for (std::uint64_t i = range.end; i-- > range.begin && left > 0; --left) {  // to its begin: an eviction made room
             const Event& event = lane.events()[i];
             const bool own = event.block == block;
             bool tell = false;

@@ -10,6 +10,7 @@
 #include <QPainterPath>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace kvloupe {
@@ -229,9 +230,19 @@ void PoolView::paintCopies(const Canvas& canvas, const PoolLayout& layout) const
 
 void PoolView::paintMarks(const Canvas& canvas, const PoolLayout& layout) const {
     const Palette& colours = canvas.colours();
-    for (const std::uint32_t block : m_touched)
-        if (block < layout.blocks)
-            canvas.outline(layout.cell(block).adjusted(-1, -1, 1, 1), colours.focus, layout.image ? 1 : 2);
+    // Neighbours in a row are outlined as one: a region is one thing.
+    for (std::size_t i = 0; i < m_touched.size() && m_touched[i] < layout.blocks;) {
+        QRectF box = layout.cell(m_touched[i]);
+        const double top = box.top();
+        std::uint32_t last = m_touched[i];
+        for (++i; i < m_touched.size() && m_touched[i] == last + 1 && m_touched[i] < layout.blocks &&
+                  std::abs(layout.cell(m_touched[i]).top() - top) < 0.5;
+             ++i) {
+            last = m_touched[i];
+            box = box.united(layout.cell(last));
+        }
+        canvas.outline(box.adjusted(-1, -1, 1, 1), colours.focus, layout.image ? 1 : 2);
+    }
     const auto mark = [&](const Pick& pick, double width) {
         if (!pick.block || !meansBlock(pick, cursor()->lane(), *pick.block) || pick.block->value >= layout.blocks) return;
         const QRectF cell = layout.cell(pick.block->value);

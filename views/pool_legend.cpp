@@ -32,7 +32,7 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
     }
     std::size_t named = 0;
     for (const SequenceId owner : m_owners) {
-        if (named == 8) break;
+        if (named == (m_owners.size() > 8 ? 5u : 8u)) break;  // textures and shapes need room, too
         const QString name = sequenceName(*cursor()->recording(), *cursor()->laneRecord(), owner);
         if (!entry(side, name, [&](const QRectF& box) { canvas.swatch(box, owner.value); })) break;
         ++named;
@@ -51,7 +51,18 @@ void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const
             canvas.painter().drawPolygon(QPolygonF({box.topRight() - QPointF(notch, 0), box.topRight(), box.topRight() + QPointF(0, notch)}));
         });
     if (!m_touched.empty())
-        entry(side, m_blocks.copies().empty() ? tr("told above") : tr("copied"), [&](const QRectF& box) { canvas.outline(box, colours.focus, 1.6); });
+        entry(side, m_blocks.copies().empty() ? tr("named above") : tr("copied"), [&](const QRectF& box) { canvas.outline(box, colours.focus, 1.6); });
+    if (!m_blocks.regions().empty()) {
+        const unsigned owner = m_blocks.regions().front().sequence.value;
+        entry(canvas.u(20), tr("one region"), [&](const QRectF& box) {
+            canvas.painter().fillRect(box.adjusted(3, 2, -3, -2), canvas.ownerFill(owner));
+            canvas.outline(box, canvas.ownerBorder(owner), 1.5);
+        });
+        entry(side, tr("reserved, not written"), [&](const QRectF& box) {
+            canvas.painter().fillRect(box, canvas.mix(colours.owner(owner), colours.panel, 0.14));
+            canvas.outline(box, canvas.ownerBorder(owner), 1, Qt::DashLine);
+        });
+    }
     const bool anyEvicted = std::any_of(m_freeOrder.begin(), m_freeOrder.end(), [this](BlockId block) { return m_blocks.evicted(block.value); }) ||
                             std::any_of(m_touched.begin(), m_touched.end(), [this](std::uint32_t block) { return m_blocks.evicted(block); });
     if (anyEvicted)

@@ -43,8 +43,7 @@ QString TokensView::tablesCsv() const {
     QString csv = QStringLiteral("sequence,group,logical,block,owners_measured,written_slots_measured,reused_slots_measured,"
                                  "slots,text\r\n");
     const LaneRecord* lane = cursor()->laneRecord();
-    const LaneState* state = cursor()->state();
-    if (!lane || !state) return csv;
+    if (!lane) return csv;
     for (std::size_t r = 0; r < m_tables.rows().size(); ++r) {
         const BlockTables::Row& row = m_tables.rows()[r];
         for (std::uint32_t logical = 0; logical < row.table.size(); ++logical) {
@@ -54,7 +53,7 @@ QString TokensView::tablesCsv() const {
             const bool null = block == null_block_id;
             csv += csvLine({sequenceLabel(*cursor()->recording(), *lane, row.sequence), QString::number(row.group),
                             QString::number(logical), QString::number(block.value),
-                            QString::number(null ? 0 : state->blocks()[block.value].owners),
+                            QString::number(row.owners[logical]),
                             QString::number(null ? 0 : within(row.written)),
                             QString::number(null ? 0 : within(std::min(row.reused, row.written))), QString::number(m_blockSize),
                             null ? QString() : m_tables.textOf(*cursor(), {r, logical, {}})});
@@ -65,7 +64,7 @@ QString TokensView::tablesCsv() const {
 
 std::vector<ViewChoice> TokensView::choices() const {
     return {{QStringLiteral("shown"), tr("Show"),
-             {tr("tables where several hold blocks"), tr("tokens of the sequence in focus"), tr("all block tables")},
+             {tr("automatic"), tr("one sequence"), tr("all tables")},
              static_cast<int>(m_shown)}};
 }
 

@@ -15,9 +15,11 @@
 #include <QAbstractItemModelTester>
 #include <QFileInfo>
 #include <QKeyEvent>
+#include <QLabel>
 #include <QRegularExpression>
 #include <QSignalSpy>
 #include <QSvgRenderer>
+#include <QTableView>
 #include <QTemporaryDir>
 
 using namespace kvloupe;
@@ -53,6 +55,50 @@ private Q_SLOTS:
         QCOMPARE(comparison.rowCount(), 0);
         stages.show(nullptr, LaneId(0), -1, false);
         QCOMPARE(stages.rowCount(), 0);
+    }
+
+    void aNarrowTableLeavesColumnsOutAndSaysSo() {
+        Cursor cursor;
+        cursor.setRecording(demo_recording(plainOptions()));
+        ComparisonView view(&cursor);
+        view.resize(420, 240);
+        view.show();
+        QTableView* table = view.table();
+        const auto shown = [table] {
+            int width = 0, columns = 0;
+            for (int c = 0; c < table->model()->columnCount(); ++c) {
+                columns += !table->isColumnHidden(c);
+                width += table->isColumnHidden(c) ? 0 : table->columnWidth(c);
+            }
+            return std::pair(columns, width);
+        };
+        QVERIFY(shown().first >= 3 && shown().first < ComparisonModel::columnCount_);
+        QVERIFY(shown().second <= table->viewport()->width());
+        QVERIFY(!table->isColumnHidden(ComparisonModel::lane) && !table->isColumnHidden(ComparisonModel::kvBytes));
+        bool said = false;
+        for (const QLabel* label : view.findChildren<QLabel*>()) said = said || label->text().contains(QStringLiteral("have no room"));
+        QVERIFY(said);
+        view.resize(1600, 240);
+        QCOMPARE(shown().first, static_cast<int>(ComparisonModel::columnCount_));
+    }
+
+    void aStageIsBoundByTheCeilingItReaches() {
+        Cursor cursor;
+        cursor.setRecording(demo_recording(plainOptions()));
+        StagesModel model;
+        model.setLook(Palette::light(), QFont());
+        model.show(cursor.sharedRecording(), LaneId(0), 20, false);
+        int row = 0;  // a matrix product: bytes and FLOPs
+        while (model.index(row, StagesModel::flops).data(StagesModel::sortRole).toDouble() == 0) ++row;
+        const auto bound = [&] { return model.index(row, StagesModel::boundBy).data().toString(); };
+        QCOMPARE(bound(), QStringLiteral("not measured yet"));
+        const double moved = model.index(row, StagesModel::bandwidth).data(StagesModel::sortRole).toDouble();
+        model.setMeasuredBandwidth(moved);  // it reaches all of it
+        QCOMPARE(bound(), QStringLiteral("bandwidth"));
+        model.setMeasuredBandwidth(moved * 1e6);  // next to nothing of it
+        const QString other = bound();
+        QVERIFY2(other == QStringLiteral("compute") || other == QStringLiteral("overhead"), qPrintable(other));
+        QVERIFY(model.index(row, StagesModel::boundBy).data(Qt::ToolTipRole).toString().contains(QStringLiteral("highest FLOP rate")));
     }
 
     void comparisonShowsTheCursorsStep() {

@@ -6,10 +6,13 @@
 #include "views/view_factory.h"
 
 #include <QFile>
+#include <QPainter>
 #include <QRegularExpression>
 #include <QSet>
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <cstdlib>
 
 using namespace kvloupe;
 
@@ -58,6 +61,7 @@ private Q_SLOTS:
     void unknownSuffixIsRefusedByName();
     void readOnlyFolderIsASentence();
     void hiddenViewCatchesUpForAnExport();
+    void aLatePictureIsMarkedAsStale();
 
 private:
     std::shared_ptr<const Recording> m_recording;
@@ -161,6 +165,40 @@ void TestViewExport::hiddenViewCatchesUpForAnExport() {
     QCOMPARE(view->csv(), before);  // hidden: nothing was computed
     view->catchUp();
     QVERIFY(view->csv() != before);
+}
+
+// While the recording grows, a view that waits for its next refresh shows an earlier step, and says so.
+void TestViewExport::aLatePictureIsMarkedAsStale() {
+    class Slow : public View {
+    public:
+        explicit Slow(Cursor* cursor) : View(QStringLiteral("slow"), QStringLiteral("Slow"), cursor) {}
+        QString csv() const override { return {}; }
+        void paintContent(QPainter& painter, const QRectF& area) override { painter.fillRect(area, Qt::black); }
+
+    protected:
+        void refresh() override { setSubtitle(QStringLiteral("now")); }
+        int refreshInterval() const override { return 400; }
+    };
+    DemoOptions options;
+    options.steps = 20;
+    DemoSession session(options);
+    session.step();
+    session.set_phase(Phase::running);
+    Cursor cursor;
+    cursor.setRecording(session.recording());
+    Slow view(&cursor);
+    view.resize(100, 100);
+    view.show();
+    QVERIFY(!view.isStale());
+    session.step();
+    cursor.advanced();
+    QVERIFY(view.isStale());
+    QCOMPARE(view.headText(), QStringLiteral("computing step 1"));
+    const QColor faded = view.grab().toImage().pixelColor(50, 50);
+    const int panel = Palette::of(&view).panel.red();
+    QVERIFY2(std::abs(faded.red() - qRound(panel * 0.4)) <= 2, qPrintable(QString::number(faded.red())));  // 60 % of black
+    QTRY_VERIFY_WITH_TIMEOUT(!view.isStale(), 5000);
+    QCOMPARE(view.headText(), QStringLiteral("now"));
 }
 
 QTEST_MAIN(TestViewExport)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Renders every view to PNG so that a person can look at it: light, dark, small, and at 125 %.
-// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--small | --sharing[=LANE]] [@STEP]
+// kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--small | --sharing[=LANE]] [--choose=KEY:INDEX] [@STEP]
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
 #include "tests/views/sharing_fixture.h"
@@ -63,9 +63,12 @@ int main(int argc, char** argv) {
     QStringList arguments = QApplication::arguments().mid(1);
     // --small: the recording of seven steps; --sharing: lanes that share, copy, evict and preempt.
     const bool small = arguments.removeAll(QStringLiteral("--small")) > 0;
-    QString sharing;
+    QString sharing, chosen;
     for (const QString& argument : QStringList(arguments))
-        if (argument.startsWith(QLatin1String("--sharing"))) {
+        if (argument.startsWith(QLatin1String("--choose="))) {  // --choose=colour:2
+            chosen = argument.section(QLatin1Char('='), 1);
+            arguments.removeAll(argument);
+        } else if (argument.startsWith(QLatin1String("--sharing"))) {
             sharing = argument.contains(QLatin1Char('=')) ? argument.section(QLatin1Char('='), 1) : QStringLiteral("paged");
             arguments.removeAll(argument);
         }
@@ -99,6 +102,7 @@ int main(int argc, char** argv) {
         for (const ViewDescription& description : viewDescriptions()) {
             if (!arguments.isEmpty() && !arguments.contains(description.id)) continue;
             const auto view = createView(description.id, &cursor);
+            if (!chosen.isEmpty()) view->choose(chosen.section(QLatin1Char(':'), 0, 0), chosen.section(QLatin1Char(':'), 1).toInt());
             view->resize(placeOf(description.id) * look.scale * look.size);
             view->show();
             Pick pick;
