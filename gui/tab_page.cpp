@@ -5,6 +5,7 @@
 #include "views/view_factory.h"
 
 #include <QDockWidget>
+#include <QLayout>
 #include <QTimer>
 
 namespace kvloupe {
@@ -81,7 +82,9 @@ void TabPage::showEvent(QShowEvent* event) {
     QMainWindow::showEvent(event);
     // Sizes mean something only once the page has its own.
     QTimer::singleShot(0, this, [this] {
-        if (!m_own && isVisible()) giveSizes();
+        if (m_own || !isVisible()) return;
+        layout()->activate();  // what showing asked of the docks comes first, or it would undo the sizes
+        giveSizes();
     });
 }
 
@@ -133,10 +136,10 @@ TabLayout memoryLayout() {
         {"history", "", Qt::Vertical, left, 1030, 410},
         {"split", "history", Qt::Vertical, left, 1030, 190},
         {"schedule", "split", Qt::Vertical, left, 1030, 260},
-        {"allocators", "", Qt::Vertical, right, 560, 180},
+        {"allocators", "", Qt::Vertical, right, 560, 200},
         {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
         {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},
-        {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 220},
+        {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 200},
     }};
 }
 

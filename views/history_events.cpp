@@ -57,14 +57,16 @@ void HistoryView::paintFewEvents(const Canvas& canvas, const HistoryFrame& frame
         const double y = frame.y(mark->block + 0.5);
         if (event.kind == EventKind::copy_on_write) {
             const double source = frame.y(event.block.value + 0.5);
+            const auto inSight = [&frame](double at) { return std::clamp(at, frame.plot.top(), frame.plot.bottom()); };
+            const QLineF line(x, inSight(source), x, inSight(y));
             painter.setPen(QPen(colours.panel, canvas.u(3)));
-            painter.drawLine(QPointF(x, source), QPointF(x, y));
+            painter.drawLine(line);
             painter.setPen(QPen(colour, canvas.u(1.4)));
-            painter.drawLine(QPointF(x, source), QPointF(x, y));
+            painter.drawLine(line);
             painter.setBrush(colours.panel);
-            painter.drawEllipse(QPointF(x, source), canvas.u(3), canvas.u(3));
+            if (source == line.y1()) painter.drawEllipse(QPointF(x, source), canvas.u(3), canvas.u(3));
         }
-        if (y < frame.plot.top() - canvas.u(6) || y > frame.plot.bottom() + canvas.u(6)) continue;
+        if (y < frame.plot.top() || y > frame.plot.bottom()) continue;
         painter.setPen(Qt::NoPen);
         painter.setBrush(colours.panel);
         painter.drawEllipse(QPointF(x, y), canvas.u(6), canvas.u(6));

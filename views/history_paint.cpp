@@ -171,7 +171,7 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     painter.setClipRect(frame.plot.adjusted(-canvas.u(6), -canvas.u(14), canvas.u(6), canvas.u(2)), Qt::IntersectClip);
     if (index()) paintGlyphs(canvas, frame);
     painter.restore();
-    frame.axis.paintFuture(canvas, cursor()->step(), frame.plot);
+    frame.axis.paintFuture(canvas, cursor()->step(), frame.plot.adjusted(0, frame.legend.isEmpty() ? 0 : -canvas.u(14), 0, 0));
     paintSelection(canvas, frame);
     frame.axis.paintCursor(canvas, cursor()->step());
     paintLegend(canvas, frame);
@@ -182,8 +182,8 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
 // owners, names where there is room.
 class HistoryView::Stretches {
 public:
-    Stretches(const HistoryView& view, const Canvas& canvas, const QRectF& plot)
-        : m_view(view), m_canvas(canvas), m_plot(plot), m_font(canvas.font({10.5, QFont::DemiBold})), m_metrics(m_font) {
+    Stretches(const HistoryView& view, const Canvas& canvas, const HistoryFrame& frame)
+        : m_view(view), m_canvas(canvas), m_plot(frame.plot), m_perStep(frame.axis.perStep), m_font(canvas.font({10.5, QFont::DemiBold})), m_metrics(m_font) {
         const int side = std::max(6, qRound(canvas.u(10)));
         QImage dots(side, side, QImage::Format_ARGB32_Premultiplied);
         dots.fill(Qt::transparent);
@@ -221,7 +221,12 @@ public:
         if (owners.size() > 1 && m_metrics.horizontalAdvance(text) > room) text = QString::number(owners.size());
         const double width = m_metrics.horizontalAdvance(text);
         if (text.isEmpty() || width > room) return;
-        const QRectF place(seen.left() + m_canvas.u(2), seen.top() + m_canvas.u(1), width + m_canvas.u(6), seen.height() - m_canvas.u(2));
+        // Beside the middle of the first step, where an eviction or a hit stands.
+        const double before = seen.left() + m_canvas.u(2), glyph = box.left() + m_perStep / 2, after = glyph + m_canvas.u(7);
+        double left = before;
+        if (seen.left() == box.left() && before + width + m_canvas.u(6) > glyph - m_canvas.u(7)) left = after;
+        if (left + width + m_canvas.u(6) > seen.right()) return;
+        const QRectF place(left, seen.top() + m_canvas.u(1), width + m_canvas.u(6), seen.height() - m_canvas.u(2));
         QPainter& painter = m_canvas.painter();
         QColor under = m_canvas.colours().panel;
         under.setAlphaF(0.72f);
@@ -235,6 +240,7 @@ private:
     const HistoryView& m_view;
     const Canvas& m_canvas;
     QRectF m_plot;
+    double m_perStep;
     QFont m_font;
     QFontMetricsF m_metrics;
     QBrush m_dots;
@@ -257,7 +263,7 @@ void HistoryView::paintRows(const Canvas& canvas, const HistoryFrame& frame) con
                 boxes.emplace_back(QRectF(QPointF(frame.axis.x(each.begin), frame.y(block)),
                                           QPointF(frame.axis.x(each.end), frame.y(block + 1.0) - 1)), each.code);
     if (boxes.size() > most_boxes) return;  // the image alone: they are too small to be told apart
-    Stretches stretches(*this, canvas, frame.plot);
+    Stretches stretches(*this, canvas, frame);
     canvas.painter().setRenderHint(QPainter::Antialiasing, false);
     for (const auto& [box, code] : boxes) {
         if (detailed) stretches.paint(box, code);
