@@ -298,37 +298,22 @@ void PrefixTreeView::paintStrip(const Canvas& canvas, const QRectF& strip) const
     double at = strip.left() + canvas.u(10);
     const TextStyle small{10.5, QFont::Normal, colours.ink2, false};
     const auto entry = [&](const QString& name, const auto& draw) {
-        const double width = canvas.width(name, small) + canvas.u(34);
+        const double width = canvas.width(name, small) + canvas.u(36);
         if (at + width > strip.right()) return;
         draw(QRectF(at, strip.top() + canvas.u(5), canvas.u(15), canvas.u(12)));
-        canvas.text(QRectF(at + canvas.u(20), strip.top() + canvas.u(1), width, line), name, small);
+        canvas.text(QRectF(at + canvas.u(22), strip.top() + canvas.u(1), width, line), name, small);
         at += width;
     };
-    bool looks[look_count] = {}, hit = false, next = false, gone = false;
-    for (const PrefixTree::Node& node : m_tree.nodes()) {
-        looks[static_cast<std::size_t>(lookOf(node))] = true;
-        hit |= node.hits > 0;
-        next |= node.next == 1;
-        gone |= node.orphan;
-    }
-    // Samples are cells that are there, plain hues first.
-    PrefixTree::Node sample, shared;
-    sample.filled = m_blockSize;
-    sample.owners = 1;
-    for (const PrefixTree::Node& node : m_tree.nodes()) {
-        if (node.owners == 1 && (!sample.owner.valid() || (Palette::repeats(sample.owner.value) && !Palette::repeats(node.owner.value))))
-            sample.owner = node.owner;
-        if (node.owners > 1 && shared.owners == 0) shared = node;
-    }
-    shared.hits = 0;
-    if (looks[0]) entry(tr("in use"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
-    if (looks[1]) entry(tr("shared"), [&](const QRectF& box) { paintCell(canvas, box.adjusted(0, 0, canvas.u(3), 0), shared); });
+    PrefixTree::Node sample = m_occurs.ownedSample;
+    if (m_occurs.owned) entry(tr("in use"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.shared) entry(tr("shared"), [&](const QRectF& box) { paintCell(canvas, box.adjusted(0, 0, canvas.u(3), 0), m_occurs.sharedSample); });
     sample.owners = 0;
-    if (looks[2]) entry(tr("free but cached"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.cached) entry(tr("free but cached"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
     sample.evicted = true;
-    if (looks[3]) entry(tr("evicted"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
-    if (hit) entry(tr("hit"), [&](const QRectF& box) { canvas.glyph(EventKind::prefix_hit, box.center(), 7, colours.ink1); });
-    if (next || gone) entry(next ? tr("goes next") : tr("prefix gone"), [&](const QRectF& box) { canvas.glyph(EventKind::evict, box.center(), 8, colours.ink1); });
+    if (m_occurs.evicted) entry(tr("evicted"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.hit) entry(tr("hit"), [&](const QRectF& box) { canvas.glyph(EventKind::prefix_hit, box.center(), 7, colours.ink1); });
+    if (m_occurs.next || m_occurs.gone)
+        entry(m_occurs.next ? tr("goes next") : tr("prefix gone"), [&](const QRectF& box) { canvas.glyph(EventKind::evict, box.center(), 8, colours.ink1); });
 }
 
 }  // namespace kvloupe

@@ -80,6 +80,14 @@ private:
     std::optional<LaneState> m_state;  // after the cursor's step
     std::uint32_t m_blockSize = 1;
     std::uint32_t m_column = 0;     // cell of the current row reached by the keys or the pointer
+    // What occurs, for legend and subtitle; samples are cells that are there.
+    struct Occurs {
+        std::size_t present = 0;
+        bool owned = false, shared = false, cached = false, evicted = false, hit = false, next = false, gone = false;
+        PrefixTree::Node ownedSample, sharedSample;
+    };
+    void lookOver();
+    Occurs m_occurs;
     int m_interval = 40;            // ms between two refreshes while the recording grows
 };
 

@@ -282,13 +282,10 @@ void ScheduleView::paintMarks(const Canvas& canvas, const Layout& layout, Sequen
 }
 
 // One image; where several rows share a line, what most of them do.
-void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const {
-    const auto width = static_cast<int>(layout.rows.width());
-    const double used = std::min(layout.rows.height(), layout.pitch * layout.shown);
-    const auto height = static_cast<int>(std::ceil(used));
-    if (width < 1 || height < 1) return;
+QImage ScheduleView::foldedImage(const Canvas& canvas, const Layout& layout, const QSize& size) const {
     const Palette& colours = canvas.colours();
-    QImage image(width, height, QImage::Format_RGB32);
+    const int width = size.width(), height = size.height();
+    QImage image(size, QImage::Format_RGB32);
     image.fill(colours.panel);
     const QRgb waiting = colours.hatch.rgb(), held = colours.ink3.rgb(), panel = colours.panel.rgb();
     std::vector<std::array<double, ScheduleData::phase_count>> cover(static_cast<std::size_t>(width));
@@ -329,7 +326,21 @@ void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const
             }
         }
     }
-    canvas.painter().drawImage(layout.rows.topLeft(), image);
+    return image;
+}
+
+void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const {
+    const double used = std::min(layout.rows.height(), layout.pitch * layout.shown);
+    const QSize size(static_cast<int>(layout.rows.width()), static_cast<int>(std::ceil(used)));
+    if (size.isEmpty()) return;
+    const Folded key{cursor()->recording(), cursor()->lane(), m_data.steps(),
+                     QRectF(layout.axis.begin, layout.first, layout.axis.end - layout.axis.begin, layout.shown), size, canvas.colours().dark};
+    if (!(key == m_foldedKey)) {
+        m_folded = foldedImage(canvas, layout, size);
+        m_foldedKey = key;
+    }
+    const Palette& colours = canvas.colours();
+    canvas.painter().drawImage(layout.rows.topLeft(), m_folded);
     if (!layout.folded()) return;
     // The zig-zag edge says that lines stand for several rows.
     QPolygonF edge;
