@@ -21,6 +21,13 @@ Look lookOf(const PrefixTree::Node& node) {
     return node.owners > 1 ? Look::shared : node.owners == 1 ? Look::owned : Look::cached;
 }
 
+// Whether two neighbours look the same all over: cached, or full and of one owner.
+bool alike(const PrefixTree::Node& a, const PrefixTree::Node& b, std::uint32_t blockSize) {
+    const Look look = lookOf(a);
+    if (look != lookOf(b)) return false;
+    return look == Look::cached || (look == Look::owned && a.owner == b.owner && a.filled == blockSize && b.filled == blockSize);
+}
+
 }  // namespace
 
 void PrefixTreeView::paintContent(QPainter& painter, const QRectF& area) {
@@ -126,10 +133,20 @@ void PrefixTreeView::paintRow(const Canvas& canvas, const Layout& layout, std::u
         const auto begin = std::partition_point(order.begin() + row.begin, order.begin() + row.end, [&](std::uint32_t n) {
             return (m_tree.nodes()[n].logical + 1.0) * m_blockSize <= layout.begin;
         });
-        for (auto node = begin; node != order.begin() + row.end; ++node) {
-            const QRectF box = cell(layout, static_cast<std::uint32_t>(node - order.begin()), r);
+        // Neighbours of one kind are filled at once: a texture costs its clip, not its area.
+        const auto place = [&](auto node) { return cell(layout, static_cast<std::uint32_t>(node - order.begin()), r); };
+        for (auto node = begin; node != order.begin() + row.end;) {
+            const PrefixTree::Node& run = m_tree.nodes()[*node];
+            QRectF box = place(node);
             if (box.left() > layout.plot.right()) break;
-            paintCell(canvas, box, m_tree.nodes()[*node]);
+            auto next = node + 1;
+            while (next != order.begin() + row.end && alike(run, m_tree.nodes()[*next], m_blockSize) &&
+                   m_tree.nodes()[*next].logical == m_tree.nodes()[*(next - 1)].logical + 1 && place(next).left() <= layout.plot.right())
+                ++next;
+            box.setRight(place(next - 1).right());
+            const bool whole = alike(run, run, m_blockSize);
+            if (whole) paintFill(canvas, box, run);
+            for (; node != next; ++node) paintCell(canvas, place(node), m_tree.nodes()[*node], whole);
         }
     }
     const double end = x(layout, (last.logical + 1.0) * m_blockSize) + canvas.u(8);
@@ -187,7 +204,16 @@ void PrefixTreeView::paintFolded(const Canvas& canvas, const Layout& layout, std
     painter.setRenderHint(QPainter::Antialiasing, true);
 }
 
-void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const {
+void PrefixTreeView::paintFill(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const {
+    if (node.owners == 1) {
+        canvas.ownerRect(box, node.owner.value, canvas.ownerFill(node.owner.value));
+        return;
+    }
+    canvas.painter().fillRect(box, canvas.colours().free);
+    canvas.hatch(box, canvas.colours().hatch, 5);
+}
+
+void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node, bool filledAlready) const {
     QPainter& painter = canvas.painter();
     const Palette& colours = canvas.colours();
     const bool framed = box.width() >= canvas.u(5);
@@ -202,7 +228,7 @@ void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const Pr
         // Filled as far as its slots are; the rest is not written yet.
         QRectF filled = box;
         filled.setWidth(box.width() * std::min(1.0, static_cast<double>(node.filled) / m_blockSize));
-        canvas.ownerRect(filled, node.owner.value, canvas.ownerFill(node.owner.value));
+        if (!filledAlready) paintFill(canvas, filled, node);
         if (framed) border(canvas.ownerBorder(node.owner.value));
         break;
     }
@@ -228,8 +254,7 @@ void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const Pr
         break;
     }
     case Look::cached:
-        painter.fillRect(box, colours.free);
-        canvas.hatch(box, colours.hatch, 5);
+        if (!filledAlready) paintFill(canvas, box, node);
         if (framed) border(colours.hatch);
         break;
     case Look::evicted:

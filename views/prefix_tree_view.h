@@ -69,7 +69,8 @@ private:
     void paintRow(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
     void paintBranch(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
     void paintFolded(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
-    void paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const;
+    void paintFill(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const;
+    void paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node, bool filledAlready = false) const;
     void paintMarks(const Canvas& canvas, const Layout& layout) const;
     void paintStrip(const Canvas& canvas, const QRectF& strip) const;
 
