@@ -104,8 +104,8 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
             return {tr("waiting"), m_data.peaks().waiting, 0u};
         }();
         const double line = canvas.u(13);
-        if (!wide) {  // inside the band; the tip has the numbers
-            canvas.text(QRectF(place.left() + canvas.u(3), place.top() - canvas.u(3), place.width() / 2, line), title, {10.5, QFont::Normal, canvas.colours().ink2, false});
+        if (!wide) {  // above the band; the tip has the numbers
+            canvas.text(QRectF(place.left(), place.top() - line - canvas.u(1), place.width() / 2, line), title, {10.5, QFont::Normal, canvas.colours().ink2, false});
             continue;
         }
         const double top = place.center().y() - line;
