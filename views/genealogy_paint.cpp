@@ -58,7 +58,7 @@ void GenealogyView::paintLines(const Canvas& canvas, const Layout& layout, const
     }
     paintJoints(canvas, layout, axis.plot.top());
     painter.restore();
-    axis.paintTicks(canvas);
+    axis.paintTicks(canvas, cursor()->step());
     axis.paintFuture(canvas, cursor()->step(), QRectF(axis.ticks.topLeft(), axis.ticks.bottomRight()));
     axis.paintCursor(canvas, cursor()->step());
 }

@@ -46,7 +46,7 @@ void ScheduleView::paintContent(QPainter& painter, const QRectF& area) {
     }
     painter.restore();
     for (const auto& [band, place] : layout.bands) paintBand(canvas, layout, band, place);
-    layout.axis.paintTicks(canvas);
+    layout.axis.paintTicks(canvas, cursor()->step());
     layout.axis.paintFuture(canvas, cursor()->step(), QRectF(layout.axis.plot.topLeft(), layout.axis.ticks.bottomRight()));
     paintNames(canvas, layout);
     if (known(pick) && !layout.folded()) {
