@@ -117,7 +117,10 @@ void GenealogyView::paintJoints(const Canvas& canvas, const Layout& layout, doub
             if (event.kind == EventKind::fork && line.parent != BlockLineage::none && line.parent < layout.shown) {
                 painter.setPen(QPen(colour(hold.event), canvas.u(1.2)));
                 painter.drawLine(QPointF(x, middle(line.parent) + canvas.u(6)), QPointF(x, middle(i) - canvas.u(5.5)));
-                canvas.glyph(event.kind, QPointF(x, middle(line.parent) - canvas.u(8.5)), 8, colour(hold.event));
+                // Beside the parent's own glyph where it came by an event of the same step.
+                const auto& above = m_lineage.lines()[line.parent].holds;
+                const bool taken = std::any_of(above.begin(), above.end(), [&](std::uint32_t other) { return m_lineage.holds()[other].begin == hold.begin; });
+                canvas.glyph(event.kind, QPointF(x + (taken ? canvas.u(9) : 0), middle(line.parent) - canvas.u(8.5)), 8, colour(hold.event));
                 continue;
             } else if (event.kind == EventKind::allocate) {
                 glyphX = std::max(axis.plot.left(), axis.x(hold.begin)) + canvas.u(3.5);

@@ -21,6 +21,13 @@ Look lookOf(const PrefixTree::Node& node) {
     return node.owners > 1 ? Look::shared : node.owners == 1 ? Look::owned : Look::cached;
 }
 
+// Whether two neighbours look the same all over: cached, or full and of one owner.
+bool alike(const PrefixTree::Node& a, const PrefixTree::Node& b, std::uint32_t blockSize) {
+    const Look look = lookOf(a);
+    if (look != lookOf(b)) return false;
+    return look == Look::cached || (look == Look::owned && a.owner == b.owner && a.filled == blockSize && b.filled == blockSize);
+}
+
 }  // namespace
 
 void PrefixTreeView::paintContent(QPainter& painter, const QRectF& area) {
@@ -126,10 +133,20 @@ void PrefixTreeView::paintRow(const Canvas& canvas, const Layout& layout, std::u
         const auto begin = std::partition_point(order.begin() + row.begin, order.begin() + row.end, [&](std::uint32_t n) {
             return (m_tree.nodes()[n].logical + 1.0) * m_blockSize <= layout.begin;
         });
-        for (auto node = begin; node != order.begin() + row.end; ++node) {
-            const QRectF box = cell(layout, static_cast<std::uint32_t>(node - order.begin()), r);
+        // Neighbours of one kind are filled at once: a texture costs its clip, not its area.
+        const auto place = [&](auto node) { return cell(layout, static_cast<std::uint32_t>(node - order.begin()), r); };
+        for (auto node = begin; node != order.begin() + row.end;) {
+            const PrefixTree::Node& run = m_tree.nodes()[*node];
+            QRectF box = place(node);
             if (box.left() > layout.plot.right()) break;
-            paintCell(canvas, box, m_tree.nodes()[*node]);
+            auto next = node + 1;
+            while (next != order.begin() + row.end && alike(run, m_tree.nodes()[*next], m_blockSize) &&
+                   m_tree.nodes()[*next].logical == m_tree.nodes()[*(next - 1)].logical + 1 && place(next).left() <= layout.plot.right())
+                ++next;
+            box.setRight(place(next - 1).right());
+            const bool whole = alike(run, run, m_blockSize);
+            if (whole) paintFill(canvas, box, run);
+            for (; node != next; ++node) paintCell(canvas, place(node), m_tree.nodes()[*node], whole);
         }
     }
     const double end = x(layout, (last.logical + 1.0) * m_blockSize) + canvas.u(8);
@@ -187,7 +204,16 @@ void PrefixTreeView::paintFolded(const Canvas& canvas, const Layout& layout, std
     painter.setRenderHint(QPainter::Antialiasing, true);
 }
 
-void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const {
+void PrefixTreeView::paintFill(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const {
+    if (node.owners == 1) {
+        canvas.ownerRect(box, node.owner.value, canvas.ownerFill(node.owner.value));
+        return;
+    }
+    canvas.painter().fillRect(box, canvas.colours().free);
+    canvas.hatch(box, canvas.colours().hatch, 5);
+}
+
+void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node, bool filledAlready) const {
     QPainter& painter = canvas.painter();
     const Palette& colours = canvas.colours();
     const bool framed = box.width() >= canvas.u(5);
@@ -202,7 +228,7 @@ void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const Pr
         // Filled as far as its slots are; the rest is not written yet.
         QRectF filled = box;
         filled.setWidth(box.width() * std::min(1.0, static_cast<double>(node.filled) / m_blockSize));
-        canvas.ownerRect(filled, node.owner.value, canvas.ownerFill(node.owner.value));
+        if (!filledAlready) paintFill(canvas, filled, node);
         if (framed) border(canvas.ownerBorder(node.owner.value));
         break;
     }
@@ -228,8 +254,7 @@ void PrefixTreeView::paintCell(const Canvas& canvas, const QRectF& box, const Pr
         break;
     }
     case Look::cached:
-        painter.fillRect(box, colours.free);
-        canvas.hatch(box, colours.hatch, 5);
+        if (!filledAlready) paintFill(canvas, box, node);
         if (framed) border(colours.hatch);
         break;
     case Look::evicted:
@@ -298,37 +323,22 @@ void PrefixTreeView::paintStrip(const Canvas& canvas, const QRectF& strip) const
     double at = strip.left() + canvas.u(10);
     const TextStyle small{10.5, QFont::Normal, colours.ink2, false};
     const auto entry = [&](const QString& name, const auto& draw) {
-        const double width = canvas.width(name, small) + canvas.u(34);
+        const double width = canvas.width(name, small) + canvas.u(36);
         if (at + width > strip.right()) return;
         draw(QRectF(at, strip.top() + canvas.u(5), canvas.u(15), canvas.u(12)));
-        canvas.text(QRectF(at + canvas.u(20), strip.top() + canvas.u(1), width, line), name, small);
+        canvas.text(QRectF(at + canvas.u(22), strip.top() + canvas.u(1), width, line), name, small);
         at += width;
     };
-    bool looks[look_count] = {}, hit = false, next = false, gone = false;
-    for (const PrefixTree::Node& node : m_tree.nodes()) {
-        looks[static_cast<std::size_t>(lookOf(node))] = true;
-        hit |= node.hits > 0;
-        next |= node.next == 1;
-        gone |= node.orphan;
-    }
-    // Samples are cells that are there, plain hues first.
-    PrefixTree::Node sample, shared;
-    sample.filled = m_blockSize;
-    sample.owners = 1;
-    for (const PrefixTree::Node& node : m_tree.nodes()) {
-        if (node.owners == 1 && (!sample.owner.valid() || (Palette::repeats(sample.owner.value) && !Palette::repeats(node.owner.value))))
-            sample.owner = node.owner;
-        if (node.owners > 1 && shared.owners == 0) shared = node;
-    }
-    shared.hits = 0;
-    if (looks[0]) entry(tr("in use"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
-    if (looks[1]) entry(tr("shared"), [&](const QRectF& box) { paintCell(canvas, box.adjusted(0, 0, canvas.u(3), 0), shared); });
+    PrefixTree::Node sample = m_occurs.ownedSample;
+    if (m_occurs.owned) entry(tr("in use"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.shared) entry(tr("shared"), [&](const QRectF& box) { paintCell(canvas, box.adjusted(0, 0, canvas.u(3), 0), m_occurs.sharedSample); });
     sample.owners = 0;
-    if (looks[2]) entry(tr("free but cached"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.cached) entry(tr("free but cached"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
     sample.evicted = true;
-    if (looks[3]) entry(tr("evicted"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
-    if (hit) entry(tr("hit"), [&](const QRectF& box) { canvas.glyph(EventKind::prefix_hit, box.center(), 7, colours.ink1); });
-    if (next || gone) entry(next ? tr("goes next") : tr("prefix gone"), [&](const QRectF& box) { canvas.glyph(EventKind::evict, box.center(), 8, colours.ink1); });
+    if (m_occurs.evicted) entry(tr("evicted"), [&](const QRectF& box) { paintCell(canvas, box, sample); });
+    if (m_occurs.hit) entry(tr("hit"), [&](const QRectF& box) { canvas.glyph(EventKind::prefix_hit, box.center(), 7, colours.ink1); });
+    if (m_occurs.next || m_occurs.gone)
+        entry(m_occurs.next ? tr("goes next") : tr("prefix gone"), [&](const QRectF& box) { canvas.glyph(EventKind::evict, box.center(), 8, colours.ink1); });
 }
 
 }  // namespace kvloupe

@@ -64,6 +64,7 @@ void PrefixTreeView::refresh() {
     m_blockSize = std::max(1u, m_state->block_size());
     const auto step = static_cast<std::uint32_t>(cursor()->stepOf(cursor()->lane()));
     m_tree.build({*cursor()->recording(), cursor()->lane(), *m_state, m_history, step}, {});
+    lookOver();
     m_interval = std::max(40, static_cast<int>(clock.elapsed()) * build_share);
     if (m_tree.rows().empty())
         return empty(tr("After step %1 no block is owned, cached or lately evicted.").arg(formatCount(step)));
@@ -71,6 +72,31 @@ void PrefixTreeView::refresh() {
     setFixedStrip(stripHeight());
     layOut();
     explain();
+}
+
+void PrefixTreeView::lookOver() {
+    m_occurs = {};
+    PrefixTree::Node& sample = m_occurs.ownedSample;
+    sample.filled = m_blockSize;
+    sample.owners = 1;
+    for (const PrefixTree::Node& node : m_tree.nodes()) {
+        m_occurs.hit |= node.hits > 0;
+        m_occurs.next |= node.next == 1;
+        m_occurs.gone |= node.orphan;
+        if (node.evicted) {
+            m_occurs.evicted = true;
+            continue;
+        }
+        ++m_occurs.present;
+        if (node.owners > 1 && !m_occurs.shared) m_occurs.sharedSample = node;
+        // Plain hues first.
+        if (node.owners == 1 && (!m_occurs.owned || (Palette::repeats(sample.owner.value) && !Palette::repeats(node.owner.value))))
+            sample.owner = node.owner;
+        m_occurs.owned |= node.owners == 1;
+        m_occurs.shared |= node.owners > 1;
+        m_occurs.cached |= node.owners == 0;
+    }
+    m_occurs.sharedSample.hits = 0;
 }
 
 void PrefixTreeView::layOut() {
@@ -86,8 +112,7 @@ void PrefixTreeView::layOut() {
 void PrefixTreeView::explain() {
     if (!m_state || m_tree.rows().empty()) return;
     const LaneRecord& lane = *cursor()->laneRecord();
-    std::size_t present = 0;
-    for (const PrefixTree::Node& node : m_tree.nodes()) present += !node.evicted;
+    const std::size_t present = m_occurs.present;
     QStringList parts{tr("at step %1").arg(formatCount(static_cast<quint64>(cursor()->stepOf(cursor()->lane())))),
                       tr("one cell per block"), present == 1 ? tr("1 block") : tr("%1 blocks").arg(formatCount(present))};
     const CachePolicy& policy = lane.info().policy;

@@ -69,7 +69,8 @@ private:
     void paintRow(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
     void paintBranch(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
     void paintFolded(const Canvas& canvas, const Layout& layout, std::uint32_t row) const;
-    void paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const;
+    void paintFill(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node) const;
+    void paintCell(const Canvas& canvas, const QRectF& box, const PrefixTree::Node& node, bool filledAlready = false) const;
     void paintMarks(const Canvas& canvas, const Layout& layout) const;
     void paintStrip(const Canvas& canvas, const QRectF& strip) const;
 
@@ -80,6 +81,14 @@ private:
     std::optional<LaneState> m_state;  // after the cursor's step
     std::uint32_t m_blockSize = 1;
     std::uint32_t m_column = 0;     // cell of the current row reached by the keys or the pointer
+    // What occurs, for legend and subtitle; samples are cells that are there.
+    struct Occurs {
+        std::size_t present = 0;
+        bool owned = false, shared = false, cached = false, evicted = false, hit = false, next = false, gone = false;
+        PrefixTree::Node ownedSample, sharedSample;
+    };
+    void lookOver();
+    Occurs m_occurs;
     int m_interval = 40;            // ms between two refreshes while the recording grows
 };
 

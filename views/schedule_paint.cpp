@@ -104,10 +104,13 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
             return {tr("waiting"), m_data.peaks().waiting, 0u};
         }();
         const double line = canvas.u(13);
-        const double top = place.center().y() - (wide ? line : line / 2);
+        if (!wide) {  // above the band; the tip has the numbers
+            canvas.text(QRectF(place.left(), place.top() - line - canvas.u(1), place.width() / 2, line), title, {10.5, QFont::Normal, canvas.colours().ink2, false});
+            continue;
+        }
+        const double top = place.center().y() - line;
         const QRectF first(left + canvas.u(4), top, layout.labels - canvas.u(12), line);
         canvas.text(first, title, caption, Qt::AlignRight | Qt::AlignVCenter);
-        if (!wide) continue;  // the tip has the numbers
         const QString reach = limit ? tr("%1 of %2").arg(formatCount(peak), formatCount(limit)) : tr("to %1").arg(formatCount(peak));
         canvas.number(first.translated(0, line), Origin::measured, reach, {10.5, QFont::Normal, canvas.colours().ink3, false});
     }
@@ -282,13 +285,10 @@ void ScheduleView::paintMarks(const Canvas& canvas, const Layout& layout, Sequen
 }
 
 // One image; where several rows share a line, what most of them do.
-void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const {
-    const auto width = static_cast<int>(layout.rows.width());
-    const double used = std::min(layout.rows.height(), layout.pitch * layout.shown);
-    const auto height = static_cast<int>(std::ceil(used));
-    if (width < 1 || height < 1) return;
+QImage ScheduleView::foldedImage(const Canvas& canvas, const Layout& layout, const QSize& size) const {
     const Palette& colours = canvas.colours();
-    QImage image(width, height, QImage::Format_RGB32);
+    const int width = size.width(), height = size.height();
+    QImage image(size, QImage::Format_RGB32);
     image.fill(colours.panel);
     const QRgb waiting = colours.hatch.rgb(), held = colours.ink3.rgb(), panel = colours.panel.rgb();
     std::vector<std::array<double, ScheduleData::phase_count>> cover(static_cast<std::size_t>(width));
@@ -329,7 +329,21 @@ void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const
             }
         }
     }
-    canvas.painter().drawImage(layout.rows.topLeft(), image);
+    return image;
+}
+
+void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const {
+    const double used = std::min(layout.rows.height(), layout.pitch * layout.shown);
+    const QSize size(static_cast<int>(layout.rows.width()), static_cast<int>(std::ceil(used)));
+    if (size.isEmpty()) return;
+    const Folded key{cursor()->recording(), cursor()->lane(), m_data.steps(),
+                     QRectF(layout.axis.begin, layout.first, layout.axis.end - layout.axis.begin, layout.shown), size, canvas.colours().dark};
+    if (!(key == m_foldedKey)) {
+        m_folded = foldedImage(canvas, layout, size);
+        m_foldedKey = key;
+    }
+    const Palette& colours = canvas.colours();
+    canvas.painter().drawImage(layout.rows.topLeft(), m_folded);
     if (!layout.folded()) return;
     // The zig-zag edge says that lines stand for several rows.
     QPolygonF edge;

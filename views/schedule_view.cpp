@@ -122,7 +122,7 @@ ScheduleView::Layout ScheduleView::layoutFor(const QRectF& area) const {
     double bottom = ticks;
     const double room = area.height() / scale;
     const int bands = room > 220 ? 3 : room > 150 ? 1 : 0;
-    const double gap = 8 * scale;
+    const double gap = (wide ? 8 : 15) * scale;  // narrow: the names stand between the bands
     double height = std::clamp(room * 0.075, 18.0, 44.0) * scale;
     if (bands > 0) {  // what the rows do not need goes to the bands
         const double spare = bottom - area.top() - layout.legend - static_cast<double>(m_order.size() + 1) * widest_row * scale;

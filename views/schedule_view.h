@@ -10,6 +10,8 @@
 #include "views/schedule_data.h"
 #include "views/step_axis.h"
 
+#include <QImage>
+
 namespace kvloupe {
 
 class ScheduleView : public View {
@@ -79,6 +81,7 @@ private:
     void paintMarks(const Canvas& canvas, const Layout& layout, SequenceId sequence) const;
     void paintChunks(const Canvas& canvas, const Layout& layout) const;
     void paintFolded(const Canvas& canvas, const Layout& layout) const;
+    QImage foldedImage(const Canvas& canvas, const Layout& layout, const QSize& size) const;
     void paintBand(const Canvas& canvas, const Layout& layout, Band band, const QRectF& area) const;
     void paintLegend(const Canvas& canvas, const Layout& layout, const QRectF& area) const;
 
@@ -89,6 +92,18 @@ private:
     bool m_rowsZoomed = false;
     double m_firstRow = 0, m_shownRows = 1;  // where zoomed
     int m_current = -1;                // row reached by the keys
+    // The image of folded rows, kept until something that it shows changes.
+    struct Folded {
+        const Recording* recording = nullptr;
+        LaneId lane;
+        std::uint32_t steps = 0;
+        QRectF area;                   // steps and rows in sight
+        QSize size;
+        bool dark = false;
+        bool operator==(const Folded&) const = default;
+    };
+    mutable Folded m_foldedKey;
+    mutable QImage m_folded;
 };
 
 }  // namespace kvloupe

@@ -61,6 +61,7 @@ private Q_SLOTS:
     void keysWalkRowsAndSteps();
     void zoomIsUndoneAndShared();
     void tipSaysWhyItWaits();
+    void foldedRowsAreDrawnAnewWhenTheyChange();
 
 private:
     void setUp(ScheduleView& view, const char* lane = "paged", int step = 120);
@@ -303,6 +304,33 @@ void TestScheduleView::tipSaysWhyItWaits() {
             break;
         }
     QVERIFY(checked);
+}
+
+// Rows thinner than six pixels are one image that is kept.
+void TestScheduleView::foldedRowsAreDrawnAnewWhenTheyChange() {
+    DemoSharingOptions options;
+    options.lanes = {"paged", "swap"};
+    DemoSharingSession session(options);
+    for (int i = 0; i < 180; ++i) session.step();
+    Cursor cursor;
+    cursor.setRecording(session.recording());
+    cursor.setStep(100);
+    ScheduleView view(&cursor);
+    view.resize(420, 300);
+    const QImage first = view.image();
+    QCOMPARE(view.image(), first);
+    wheelAt(view, QPointF(200, 100), 4);
+    QVERIFY(view.image() != first);
+    view.fit();
+    QCOMPARE(view.image(), first);
+    cursor.setLane(LaneId(1));
+    QVERIFY(view.image() != first);
+    cursor.setLane(LaneId(0));
+    QCOMPARE(view.image(), first);
+    for (int i = 0; i < 60; ++i) session.step();
+    cursor.advanced();
+    cursor.setStep(100);
+    QVERIFY(view.image() != first);
 }
 
 QTEST_MAIN(TestScheduleView)
