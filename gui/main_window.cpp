@@ -64,6 +64,10 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_controller, &SessionController::loadingProgress, m_start, &StartPage::showLoading);
     connect(&m_controller, &SessionController::sessionChanged, this, [this] {
         m_notice->hide();
+        // What a sample asks its reader to look at.
+        const Session* session = m_controller.session();
+        if (session && !session->scenario().comment.empty())
+            m_notice->show(QString::fromStdString(session->scenario().comment));
         updateCentre();
         updateState();
     });

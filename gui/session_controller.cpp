@@ -39,7 +39,10 @@ RequestOptions request(const QString& prompt, const char* fallback, std::uint32_
 SessionController::SessionController(QObject* parent) : QObject(parent) {
     setThreads(0);
     connect(&m_clock, &FrameClock::advanced, &m_cursor, &Cursor::advanced);
-    connect(&m_clock, &FrameClock::phaseChanged, this, &SessionController::phaseChanged);
+    connect(&m_clock, &FrameClock::phaseChanged, this, [this] {
+        focusPause();
+        Q_EMIT phaseChanged();
+    });
 }
 
 SessionController::~SessionController() {
@@ -156,7 +159,27 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     m_session = std::move(loaded->session);
     showRecording();
     Q_EMIT sessionChanged();
-    if (m_firstStep) step();
+    if (!m_firstStep) return;
+    if (m_session->scenario().breakpoints.empty()) step();
+    else run();
+}
+
+// A breakpoint's event becomes what all views show: its lane in focus, its sequence and block locked.
+void SessionController::focusPause() {
+    if (!m_session || phase() == Phase::running) return;
+    const auto recording = m_cursor.sharedRecording();
+    const auto focus = recording ? recording->pause_focus() : std::nullopt;
+    if (!focus) return;
+    m_cursor.advanced();
+    Pick pick;
+    pick.lane = focus->lane;
+    if (focus->event) {
+        const Event& event = recording->lane(focus->lane).events()[*focus->event];
+        pick.event = focus->event;
+        if (event.sequence.valid()) pick.sequence = event.sequence;
+        if (event.block.valid()) pick.block = event.block;
+    }
+    m_cursor.lock(pick);
 }
 
 void SessionController::showRecording() {

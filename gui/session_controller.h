@@ -40,7 +40,8 @@ public:
     void openPath(const QString& path);
     // The lanes MHA, GQA, MQA and GQA uncached over one prompt.
     void openBundled();
-    // `firstStep`: step once when it is there, so that the views have something to show.
+    // `firstStep`: step once when it is there, so that the views have something to show; a scenario with breakpoints runs
+    // to the first of them.
     void openScenario(const Scenario& scenario, bool firstStep = true);
     void close();
     void cancelLoading();
@@ -78,6 +79,7 @@ private:
     struct Loaded;
     void finishLoading(quint64 job, std::shared_ptr<Loaded> loaded);
     void showRecording();
+    void focusPause();
 
     Cursor m_cursor;
     FrameClock m_clock;

@@ -70,8 +70,11 @@ void AllocatorsView::gather() {
         row.ended = step < cursor()->step();
         m_rows.push_back(row);
     }
-    QString text = tr("at step %1 · %n lane(s)", nullptr, static_cast<int>(m_rows.size())).arg(formatCount(static_cast<quint64>(cursor()->step())));
-    text += tr(" on the same %n request(s)", nullptr, static_cast<int>(recording->requests().size()));
+    const std::size_t requests = recording->requests().size();
+    QString text = tr("at step %1 · %2 on the same %3")
+                       .arg(formatCount(static_cast<quint64>(cursor()->step())),
+                            m_rows.size() == 1 ? tr("1 lane") : tr("%1 lanes").arg(m_rows.size()),
+                            requests == 1 ? tr("request") : tr("%1 requests").arg(formatCount(requests)));
     if (m_history.computing()) text += tr(" · recounting reserved slots");
     setSubtitle(text);
 }

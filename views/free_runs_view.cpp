@@ -214,7 +214,10 @@ QString FreeRunsView::tipAt(const QPointF& position) const {
     const int at = barAt(position);
     if (at < 0) return {};
     const RunBar bar = frameFor(QRectF(rect())).bars[static_cast<std::size_t>(at)];
-    QStringList lines{tr("%1 %n run(s) of %2 blocks", nullptr, static_cast<int>(bar.plain + bar.cached)).arg(originMark(Origin::measured), lengths(bar))};
+    const std::uint32_t count = bar.plain + bar.cached;
+    const QString blocks = bar.longest == 1 ? tr("1 block") : tr("%1 blocks").arg(lengths(bar));
+    QStringList lines{count == 1 ? tr("%1 1 run of %2").arg(originMark(Origin::measured), blocks)
+                                 : tr("%1 %2 runs of %3").arg(originMark(Origin::measured), formatCount(count), blocks)};
     if (bar.cached > 0) lines << tr("%1 %2 of them with cached blocks").arg(originMark(Origin::measured), formatCount(bar.cached));
     lines << tr("the first begins at block %1").arg(formatCount(bar.first));
     return lines.join(QLatin1Char('\n'));

@@ -155,7 +155,7 @@ void GenealogyView::explain() {
 GenealogyView::Layout GenealogyView::layoutFor(const QRectF& area) const {
     Layout layout;
     const double scale = unit(), width = std::min(area.width(), contentWidth());
-    layout.labels = (width > 520 * scale ? 92 : 58) * scale;
+    layout.labels = (width > 520 * scale ? 92 : 44) * scale;
     layout.line = 24 * scale;
     layout.shown = std::min(m_lineage.lines().size(), most_lines);
     layout.wide = width > 560 * scale;

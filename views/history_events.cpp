@@ -48,10 +48,10 @@ void HistoryView::paintFewEvents(const Canvas& canvas, const HistoryFrame& frame
         if (event.kind == EventKind::preempt) {
             painter.setPen(QPen(colour, canvas.u(1), Qt::DotLine));
             painter.drawLine(QPointF(x, frame.plot.top()), QPointF(x, frame.plot.bottom()));
-            const QRectF place(x - canvas.u(7), frame.plot.top() + canvas.u(1), canvas.u(14), canvas.u(14));
-            painter.fillRect(place, colours.panel);
-            canvas.glyph(event.kind, place.center(), 9, colour);
-            drawn.push_back({place.center(), mark->event});
+            // Above the blocks, because it is about none of them.
+            const QPointF place(x, frame.plot.top() + (frame.legend.isEmpty() ? canvas.u(6) : -canvas.u(7)));
+            canvas.glyph(event.kind, place, 9, colour);
+            drawn.push_back({place, mark->event});
             continue;
         }
         const double y = frame.y(mark->block + 0.5);
@@ -168,10 +168,10 @@ void HistoryView::paintLife(const Canvas& canvas, const HistoryFrame& frame) con
 QString HistoryView::tipAt(const QPointF& position) const {
     if (!index()) return {};
     const HistoryFrame now = frame();
-    if (!now.plot.contains(position)) return {};
     for (const Glyph& glyph : m_glyphs)
         if (QLineF(glyph.centre, position).length() < 7 * unit())
             return QString::fromStdString(describe_cause(*m_seen, m_index->lane(), m_index->lane().events()[glyph.event]));
+    if (!now.plot.contains(position)) return {};
     const auto block = blockUnder(now, position.y());
     const double at = now.axis.stepAt(position.x());
     if (!block || at < 0 || at >= m_index->steps()) return {};

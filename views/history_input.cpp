@@ -55,8 +55,7 @@ std::optional<std::uint32_t> HistoryView::blockUnder(const HistoryFrame& frame, 
 Pick HistoryView::pickAt(const QPointF& point) const {
     Pick pick;
     const HistoryFrame now = frame();
-    const auto block = blockUnder(now, point.y());
-    if (!index() || !block || point.x() < now.plot.left() || point.x() > now.plot.right()) return pick;
+    if (!index() || point.x() < now.plot.left() || point.x() > now.plot.right()) return pick;
     pick.lane = m_lane;
     for (const Glyph& glyph : m_glyphs)
         if (QLineF(glyph.centre, point).length() < 7 * unit()) {
@@ -66,7 +65,8 @@ Pick HistoryView::pickAt(const QPointF& point) const {
             if (event.block.valid()) pick.block = event.kind == EventKind::copy_on_write ? BlockId(event.other) : event.block;
             return pick;
         }
-    if (now.blockLevel > 0) return {};  // many blocks: none of them is meant
+    const auto block = blockUnder(now, point.y());
+    if (!block || now.blockLevel > 0) return {};  // folded: many blocks, none of them is meant
     pick.block = BlockId(*block);
     const double step = std::floor(now.axis.stepAt(point.x()));
     if (step >= 0 && step < m_index->steps()) {

@@ -166,9 +166,9 @@ void HistoryView::paintContent(QPainter& painter, const QRectF& area) {
     paintLabels(canvas, frame);
     if (frame.blockLevel > 0) paintFoldedEdge(canvas, frame.plot.topLeft(), frame.plot.bottomLeft());
     if (frame.stepLevel > 0) paintFoldedEdge(canvas, frame.plot.bottomLeft(), frame.plot.bottomRight());
-    frame.axis.paintTicks(canvas);
+    frame.axis.paintTicks(canvas, cursor()->step());
     painter.save();
-    painter.setClipRect(frame.plot.adjusted(-canvas.u(6), -canvas.u(6), canvas.u(6), canvas.u(2)), Qt::IntersectClip);
+    painter.setClipRect(frame.plot.adjusted(-canvas.u(6), -canvas.u(14), canvas.u(6), canvas.u(2)), Qt::IntersectClip);
     if (index()) paintGlyphs(canvas, frame);
     painter.restore();
     frame.axis.paintFuture(canvas, cursor()->step(), frame.plot);
@@ -337,11 +337,16 @@ void HistoryView::paintLegend(const Canvas& canvas, const HistoryFrame& frame) c
         for (std::uint32_t i = 0; i < sequences; ++i)
             entries.push_back({sequenceName(*m_seen, *cursor()->laneRecord(), SequenceId(i)), [&, i](const QRectF& box) { canvas.swatch(box, i); }});
     }
-    entries.push_back({tr("shared"), [&](const QRectF& box) { canvas.painter().fillRect(box, colours.ink1); }});
+    const bool detailed = frame.perBlock >= canvas.u(detailed_row) && !frame.folded();
+    entries.push_back({tr("shared"), [&](const QRectF& box) {
+        canvas.painter().fillRect(box, detailed ? ownedColour(colours, 0) : colours.ink1);
+        if (!detailed) return;
+        canvas.painter().fillRect(QRectF(box.left(), box.center().y(), box.width(), box.height() / 2), ownedColour(colours, 1));
+        canvas.outline(box, colours.ink1, 1.2);
+    }});
     entries.push_back({tr("free but cached"), [&](const QRectF& box) {
-        const bool hatched = frame.perBlock >= canvas.u(detailed_row) && !frame.folded();
-        canvas.painter().fillRect(box, hatched ? colours.free : cachedColour(colours));
-        if (hatched) canvas.hatch(box, colours.hatch, 3);
+        canvas.painter().fillRect(box, detailed ? colours.free : cachedColour(colours));
+        if (detailed) canvas.hatch(box, colours.hatch, 3);
         canvas.outline(box, colours.freeBorder, 1);
     }});
     entries.push_back({tr("free"), [&](const QRectF& box) {

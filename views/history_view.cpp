@@ -180,7 +180,7 @@ HistoryFrame HistoryView::frameFor(const QRectF& area) const {
     double top = area.top() + 6 * scale;
     if (area.height() > 150 * scale) {
         frame.legend = QRectF(area.left() + 10 * scale, area.top() + 3 * scale, area.width() - 24 * scale, 16 * scale);
-        top = frame.legend.bottom() + 5 * scale;
+        top = frame.legend.bottom() + 15 * scale;  // preemptions stand in between
     }
     const double ticks = StepAxis::height * scale;
     frame.plot = QRectF(area.left() + left, top, std::max(1.0, area.width() - left - 14 * scale),

@@ -104,10 +104,11 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
             return {tr("waiting"), m_data.peaks().waiting, 0u};
         }();
         const double line = canvas.u(13);
-        const double top = place.center().y() - line;
+        const double top = place.center().y() - (wide ? line : line / 2);
         const QRectF first(left + canvas.u(4), top, layout.labels - canvas.u(12), line);
         canvas.text(first, title, caption, Qt::AlignRight | Qt::AlignVCenter);
-        const QString reach = limit && wide ? tr("%1 of %2").arg(formatCount(peak), formatCount(limit)) : tr("to %1").arg(formatCount(peak));
+        if (!wide) continue;  // the tip has the numbers
+        const QString reach = limit ? tr("%1 of %2").arg(formatCount(peak), formatCount(limit)) : tr("to %1").arg(formatCount(peak));
         canvas.number(first.translated(0, line), Origin::measured, reach, {10.5, QFont::Normal, canvas.colours().ink3, false});
     }
 }

@@ -115,7 +115,7 @@ ScheduleView::Layout ScheduleView::layoutFor(const QRectF& area) const {
     Layout layout;
     const double scale = unit();
     const bool wide = area.width() > 520 * scale;
-    layout.labels = (wide ? 92 : 68) * scale;
+    layout.labels = (wide ? 92 : 44) * scale;
     layout.legend = area.height() > 150 * scale && area.width() > 300 * scale ? 18 * scale : 4 * scale;
     const double left = area.left() + layout.labels, width = std::max(20.0, area.width() - layout.labels - 14 * scale);
     const double ticks = area.bottom() - (StepAxis::height + 2) * scale;

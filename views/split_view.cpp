@@ -105,7 +105,7 @@ void SplitView::paintContent(QPainter& painter, const QRectF& area) {
     const Frame frame = frameFor(area);
     paintScale(canvas, frame);
     paintStack(canvas, frame);
-    frame.axis.paintTicks(canvas);
+    frame.axis.paintTicks(canvas, cursor()->step());
     if (frame.axis.perStep < 1) paintFoldedEdge(canvas, frame.plot.bottomLeft(), frame.plot.bottomRight());
     frame.axis.paintFuture(canvas, cursor()->step(), frame.plot);
     if (m_hovered >= 0) {

@@ -43,7 +43,9 @@ StepAxis StepAxis::over(const QRectF& plot, const QRectF& ticks, const std::pair
     return axis;
 }
 
-void StepAxis::paintTicks(const Canvas& canvas) const {
+void StepAxis::paintTicks(const Canvas& canvas, int cursor) const {
+    const TextStyle label{10.5, QFont::Normal, canvas.colours().ink3, false}, flag{11, QFont::Bold, {}, false};
+    const double flagHalf = cursor < 0 ? 0 : canvas.width(formatCount(static_cast<quint64>(cursor)), flag) / 2 + canvas.u(8);
     const double wanted = std::max(2.0, plot.width() / canvas.u(80));
     double step = std::pow(10.0, std::floor(std::log10(std::max(1.0, (end - begin) / wanted))));
     for (const double factor : {1.0, 2.0, 5.0, 10.0})
@@ -59,8 +61,9 @@ void StepAxis::paintTicks(const Canvas& canvas) const {
         const double centre = x(at + 0.5);
         painter.setPen(QPen(canvas.colours().ink3, 1));
         painter.drawLine(QPointF(centre, ticks.top()), QPointF(centre, ticks.top() + canvas.u(3)));
-        canvas.text(QRectF(centre - canvas.u(30), ticks.top() + canvas.u(3), canvas.u(60), canvas.u(14)),
-                    formatCount(static_cast<quint64>(at)), {10.5, QFont::Normal, canvas.colours().ink3, false},
+        const QString text = formatCount(static_cast<quint64>(at));
+        if (cursor >= 0 && std::abs(centre - x(cursor + 0.5)) < flagHalf + canvas.width(text, label) / 2) continue;
+        canvas.text(QRectF(centre - canvas.u(30), ticks.top() + canvas.u(3), canvas.u(60), canvas.u(14)), text, label,
                     Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
     }
 }

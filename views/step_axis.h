@@ -46,7 +46,8 @@ struct StepAxis {
     double x(double step) const { return plot.left() + (step - begin) * perStep; }
     double stepAt(double x) const { return begin + (x - plot.left()) / perStep; }
 
-    void paintTicks(const Canvas& canvas) const;
+    // cursor: its flag covers the label that would stand below it; -1 for none.
+    void paintTicks(const Canvas& canvas, int cursor = -1) const;
     // What lies after the cursor fades to 40 %: the panel lies over it at 60 %.
     void paintFuture(const Canvas& canvas, int step, const QRectF& area) const;
     // Line from the top of the plot and flag with the number; nothing where the step is out of sight.

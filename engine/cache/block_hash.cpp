@@ -84,7 +84,7 @@ const BlockHash& root_hash() {
     return root;
 }
 
-BlockHash hash_block(const BlockHash& before, std::span<const TokenId> tokens, const ExtraKeys& keys) {
+BlockHash hash_block(const BlockHash& before, std::span<const TokenId> tokens, const ExtraKeys& keys, bool tagged) {
     Hasher hasher;
     hasher.head(4, 3);
     hasher.head(2, before.size());
@@ -97,8 +97,10 @@ BlockHash hash_block(const BlockHash& before, std::span<const TokenId> tokens, c
     }
     const auto pair = [&](std::string_view tag, std::string_view value) {
         if (value.empty()) return;
-        hasher.head(4, 2);
-        hasher.text(tag);
+        if (tagged) {
+            hasher.head(4, 2);
+            hasher.text(tag);
+        }
         hasher.text(value);
     };
     hasher.head(4, (keys.adapter.empty() ? 0u : 1u) + (keys.salt.empty() ? 0u : 1u));
@@ -137,13 +139,12 @@ void HashChain::extend(const Rules& rules, std::span<const TokenId> tokens, cons
     const bool exact = rules.exact && rules.hash_bits < 256;
     for (std::uint32_t block = size(); block < count; ++block) {
         const auto own = tokens.subspan(std::size_t{block} * rules.block_size, rules.block_size);
-        ExtraKeys of_block;
-        if (rules.tag_extra_keys) of_block = {keys.adapter, block == 0 ? keys.salt : std::string_view{}};
+        const ExtraKeys of_block{keys.adapter, block == 0 ? keys.salt : std::string_view{}};
         const BlockHash& before = block == 0 ? root_hash() : m_hashes.back();
-        BlockHash hash = hash_block(before, own, of_block);
+        BlockHash hash = hash_block(before, own, of_block, rules.tag_extra_keys);
         if (exact) {
             const bool same = block == 0 || m_exact.back() == before;
-            m_exact.push_back(same ? hash : hash_block(m_exact.back(), own, of_block));
+            m_exact.push_back(same ? hash : hash_block(m_exact.back(), own, of_block, rules.tag_extra_keys));
         }
         m_hashes.push_back(rules.hash_bits < 256 ? shortened(hash, rules.hash_bits) : hash);
     }

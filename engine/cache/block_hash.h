@@ -12,7 +12,8 @@
 //     [["salt", salt]]                      first block only, e.g. 81 82 64 "salt" 61 "x"
 //     [["adapter", name], ["salt", salt]]   first block with both, in this order: 82 82 ... 82 ...
 //
-// (vLLM writes the bare values, [name, salt]; without extra keys the digests are the same as vLLM's.)
+// Untagged (`tag_extra_keys` off), as vLLM writes them, the values stand bare: [name], [salt], [name, salt]; then a first
+// block under the adapter "x" and one under the salt "x" are the same. Without extra keys all digests equal vLLM's.
 // SHA-256 is nettle's: with SHA-NI where the processor has it. OpenSSL's EVP interface took 1.4 times as long a block.
 #pragma once
 
@@ -29,7 +30,7 @@ namespace kvloupe {
 const BlockHash& root_hash();
 
 // keys: of this block; the caller leaves the salt out of all but the first.
-BlockHash hash_block(const BlockHash& before, std::span<const TokenId> tokens, const ExtraKeys& keys);
+BlockHash hash_block(const BlockHash& before, std::span<const TokenId> tokens, const ExtraKeys& keys, bool tagged = true);
 
 // The first `bits` bits (1 .. 256); the others become 0.
 BlockHash shortened(BlockHash hash, std::uint32_t bits);
@@ -46,7 +47,7 @@ public:
     struct Rules {
         std::uint32_t block_size = 16;
         std::uint32_t hash_bits = 256;   // shortened hashes are chained shortened, so that a collision lasts
-        bool tag_extra_keys = true;      // off: extra keys are left out
+        bool tag_extra_keys = true;
         bool exact = false;              // keep the chain of whole hashes too; needs hash_bits < 256
     };
 

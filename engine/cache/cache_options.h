@@ -46,7 +46,7 @@ struct CacheManagerOptions {
     RadixEviction radix_eviction = RadixEviction::lru;
     std::uint32_t hash_bits = 256;  // 1 .. 256; fewer force collisions
     bool compare_tokens = true;     // on a hit; off: a collision is believed
-    bool tag_extra_keys = true;     // salt and adapter take part in the hash; off: they are ignored
+    bool tag_extra_keys = true;     // each key is hashed with what it is; off: bare, an adapter "x" equals a salt "x"
     std::uint32_t watermark_blocks = 0;
     std::uint32_t host_blocks = 0;  // room for swapped-out sequences
     Reserve reserve = Reserve::max;

@@ -30,12 +30,11 @@ Event event_of(EventKind kind, Cause cause, SequenceId sequence, BlockId block, 
 PagedCache::PagedCache(CacheManagerOptions options)
     : CacheManager(std::move(options)), m_pool(m_options.blocks, m_options.free_order, m_options.free_queue),
       m_host(m_options.host_blocks) {
+    for (const CacheGroup& group : m_options.groups) m_all_full = m_all_full && group.span.full();
     if (!m_options.prefix_caching) return;
     if (m_options.prefix_index == PrefixIndexKind::radix) m_index = std::make_unique<RadixIndex>(m_pool, m_options);
     else m_index = std::make_unique<HashIndex>(m_pool, m_options);
 }
-
-PagedSequence* PagedCache::find(SequenceId sequence) { return const_cast<PagedSequence*>(std::as_const(*this).find(sequence)); }
 
 PagedSequence& PagedCache::make(SequenceId sequence) {
     if (sequence.value >= m_sequences.size()) m_sequences.resize(sequence.value + std::size_t{1});
@@ -194,7 +193,7 @@ void PagedCache::apply_grow(const CachePlan& plan, std::vector<Event>& events) {
     const GrowRequest& request = plan.request;
     PagedSequence* state = find(plan.sequence.id);
     if (state) {
-        drop_unseen(plan.sequence.id, *state, request.computed, events);
+        if (!m_all_full) drop_unseen(plan.sequence.id, *state, request.computed, events);
     } else {
         state = &make(plan.sequence.id);
         if (request.match && request.match->tokens > 0) take_hits(plan, *state, events);

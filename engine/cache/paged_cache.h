@@ -57,8 +57,9 @@ private:
     };
     static constexpr std::uint32_t no_host = 0xFFFFFFFFu;
 
-    const PagedSequence* find(SequenceId sequence) const;
-    PagedSequence* find(SequenceId sequence);
+    PagedSequence* find(SequenceId sequence) const {
+        return sequence.value < m_sequences.size() ? m_sequences[sequence.value].get() : nullptr;
+    }
     PagedSequence& make(SequenceId sequence);
     CachePlan plan_of(CachePlan::Kind kind, const CacheSequence& sequence) const;
     BlockRange newly_unseen(const PagedSequence& state, std::uint32_t group, std::uint32_t computed) const;
@@ -86,6 +87,7 @@ private:
 
     BlockPool m_pool;
     HostPool m_host;
+    bool m_all_full = true;                                 // no group has a window or chunk
     std::unique_ptr<PrefixIndex> m_index;                   // null: no prefix caching
     std::vector<std::unique_ptr<PagedSequence>> m_sequences;  // index: SequenceId; null: owns nothing
     std::unordered_map<SequenceId, Swapped> m_swapped;

@@ -9,10 +9,6 @@
 
 namespace kvloupe {
 
-const PagedSequence* PagedCache::find(SequenceId sequence) const {
-    return sequence.value < m_sequences.size() ? m_sequences[sequence.value].get() : nullptr;
-}
-
 CachePlan PagedCache::plan_of(CachePlan::Kind kind, const CacheSequence& sequence) const {
     CachePlan plan;
     plan.kind = kind;
@@ -90,6 +86,16 @@ std::uint64_t PagedCache::given_back(const GrowRequest& request, const PagedSequ
     return blocks;
 }
 
+namespace {
+
+std::uint64_t hit_blocks(const PrefixMatch& match, std::uint32_t group) {
+    if (match.tokens == 0) return 0;
+    const std::vector<BlockId>& table = match.blocks[group];
+    return table.size() - static_cast<std::size_t>(std::count(table.begin(), table.end(), null_block_id));
+}
+
+}  // namespace
+
 std::uint64_t PagedCache::hits_leaving(const PrefixMatch& match) const {
     std::uint64_t blocks = 0;
     for (const std::vector<BlockId>& table : match.blocks)
@@ -113,13 +119,15 @@ CachePlan PagedCache::plan_grow(const GrowRequest& request) const {
         now += needed - std::min(needed, have);
         if (!gate) continue;
         const std::uint64_t all = std::max<std::uint64_t>(request.sequence->tokens.size(), slots);
-        const std::uint64_t held = blocks_for(all, size);
-        whole += std::min(held - std::min(held, have),
-                          most_blocks(m_options.groups[group].span, all, std::max(1u, request.new_tokens), size));
+        const std::uint64_t blocks = blocks_for(all, size);
+        // What it holds at once at most, of which its hits are a part.
+        const std::uint64_t cap = most_blocks(m_options.groups[group].span, all, std::max(1u, request.new_tokens), size);
+        const std::uint64_t kept = request.match ? hit_blocks(*request.match, group) : 0;
+        whole += std::min(blocks - std::min(blocks, have), cap - std::min(cap, kept));
     }
     if (state) {
         now += copies_needed(request, *state);
-        available += given_back(request, *state);
+        if (!m_all_full) available += given_back(request, *state);
     } else if (request.match) {
         const std::uint64_t hits = hits_leaving(*request.match);
         now += hits;

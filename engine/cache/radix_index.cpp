@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_map>
 
 namespace kvloupe {
 
@@ -23,8 +24,18 @@ RadixIndex::RadixIndex(BlockPool& pool, const CacheManagerOptions& options)
     : m_pool(pool), m_options(options), m_rules{options.block_size, options.hash_bits, options.tag_extra_keys, false},
       m_tree(options.block_size, options.radix_eviction) {}
 
+RadixIndex::Owner& RadixIndex::owner_of(SequenceId sequence, PagedSequence& state) {
+    if (sequence.value >= m_owners.size()) m_owners.resize(sequence.value + std::size_t{1});
+    Owner& owner = m_owners[sequence.value];
+    owner.state = &state;
+    return owner;
+}
+
 RadixKey RadixIndex::key_of(const CacheSequence& sequence, std::size_t tokens) const {
-    return {sequence.tokens.first(tokens), m_options.tag_extra_keys ? sequence.keys : ExtraKeys{}};
+    // Bare, a salt without an adapter is taken for an adapter of that name.
+    ExtraKeys keys = sequence.keys;
+    if (!m_options.tag_extra_keys && keys.adapter.empty()) std::swap(keys.adapter, keys.salt);
+    return {sequence.tokens.first(tokens), keys};
 }
 
 PrefixMatch RadixIndex::match(const CacheSequence& sequence, HashChain&) {
@@ -53,8 +64,7 @@ void RadixIndex::move_lock(Owner& owner, RadixNodeId node, std::uint32_t pages) 
 void RadixIndex::after_match(const CacheSequence& sequence, PagedSequence& state) {
     const std::vector<BlockId>& table = state.groups[0].table;
     const auto pages = static_cast<std::uint32_t>(table.size());
-    Owner& owner = m_owners[sequence.id];
-    owner.state = &state;
+    Owner& owner = owner_of(sequence.id, state);
     owner.noted = pages * m_options.block_size;
     if (pages == 0) return;
     move_lock(owner, *m_tree.node_of(table.back()), pages);  // the look-up made the node end there
@@ -62,47 +72,42 @@ void RadixIndex::after_match(const CacheSequence& sequence, PagedSequence& state
 }
 
 void RadixIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, std::vector<Event>&) {
-    m_owners[sequence.id].state = &state;
+    owner_of(sequence.id, state);
 }
 
 void RadixIndex::after_fork(SequenceId parent, SequenceId child, PagedSequence& state) {
-    const Owner& from = m_owners.at(parent);
+    Owner& owner = owner_of(child, state);
+    const Owner& from = m_owners[parent.value];
     const RadixNodeId node = from.node;
     const auto pages = std::min(from.pages, static_cast<std::uint32_t>(state.groups[0].table.size()));
-    Owner& owner = m_owners[child];
-    owner.state = &state;
     owner.noted = state.covered;
     move_lock(owner, m_tree.prefix_node(node, pages * m_options.block_size), pages);
 }
 
 void RadixIndex::after_swap_in(SequenceId sequence, PagedSequence& state) {
-    Owner& owner = m_owners[sequence];
-    owner.state = &state;
-    owner.noted = state.covered;
+    owner_of(sequence, state).noted = state.covered;
 }
 
 void RadixIndex::after_copy(SequenceId sequence, std::uint32_t block) {
-    Owner& owner = m_owners.at(sequence);
+    Owner& owner = m_owners[sequence.value];
     if (block < owner.pages) move_lock(owner, m_tree.prefix_node(owner.node, block * m_options.block_size), block);
 }
 
 void RadixIndex::after_computed(const CacheSequence& sequence, PagedSequence& state, std::uint32_t computed,
                                 std::vector<Event>& events) {
-    Owner& owner = m_owners[sequence.id];
-    owner.state = &state;
+    Owner& owner = owner_of(sequence.id, state);
     const bool prefill = computed <= sequence.prompt_tokens || computed > owner.noted + std::uint64_t{1};
     owner.noted = computed;
     if (prefill) take_in(sequence, owner, computed, events);
 }
 
 void RadixIndex::before_release(const CachePlan& plan, PagedSequence& state, std::vector<Event>& events) {
-    const auto found = m_owners.find(plan.sequence.id);
-    if (found == m_owners.end()) return;
+    Owner& owner = owner_of(plan.sequence.id, state);
     const bool ended = plan.cause != Cause::sequence_preempted && plan.cause != Cause::swapped_out &&
                        plan.cause != Cause::sequence_failed;
-    if (ended) take_in(plan.sequence, found->second, std::min(state.covered, plan.valid_tokens), events);
-    m_tree.unlock(found->second.node);
-    m_owners.erase(found);
+    if (ended) take_in(plan.sequence, owner, std::min(state.covered, plan.valid_tokens), events);
+    m_tree.unlock(owner.node);
+    owner = {};
 }
 
 // The tree has all full blocks of the sequence's first `computed` tokens then, and they stand in its table.
@@ -159,8 +164,9 @@ void RadixIndex::lock_for_sharers(SequenceId sequence, std::span<const BlockId> 
     const bool shared = std::any_of(pages.begin() + first, pages.end(),
                                     [this](BlockId id) { return m_pool.block(id).references > 1; });
     if (!shared) return;
-    for (auto& [id, owner] : m_owners) {
-        if (id == sequence) continue;
+    for (std::uint32_t id = 0; id < m_owners.size(); ++id) {
+        Owner& owner = m_owners[id];
+        if (!owner.state || id == sequence.value) continue;
         const std::vector<BlockId>& table = owner.state->groups[0].table;
         auto block = static_cast<std::uint32_t>(std::min(pages.size(), table.size()));
         const std::uint32_t begin = std::max(first, owner.pages);
@@ -225,7 +231,7 @@ Result<void> RadixIndex::audit() const {
     };
     if (auto result = m_tree.audit(); !result) return result;
     std::unordered_map<std::uint32_t, std::uint32_t> locks;  // node -> sequences whose path goes through it
-    for (const auto& [id, owner] : m_owners)
+    for (const Owner& owner : m_owners)
         for (RadixNodeId node = owner.node; node != RadixTree::root; node = m_tree.view(node).parent) ++locks[node.value];
     std::uint32_t held = 0;
     for (const RadixNodeId node : m_tree.walk()) {
@@ -247,7 +253,7 @@ Result<void> RadixIndex::audit() const {
         return broken(null_block_id, "and the tree: " + std::to_string(held) + " pages without an owner, but " +
                                          std::to_string(m_pool.held_count()) + " held blocks");
     // CACHE_SEMANTICS 1.4: when nothing runs, free + evictable + protected = usable.
-    if (m_owners.empty() && m_pool.used_count() == 0 &&
+    if (m_pool.used_count() == 0 &&
         m_pool.free_count() + m_tree.total_tokens() / m_options.block_size != m_pool.usable())
         return broken(null_block_id, "and the tree: " + std::to_string(m_pool.free_count()) + " free + " +
                                          std::to_string(m_tree.total_tokens() / m_options.block_size) + " kept are not " +

@@ -16,13 +16,13 @@
 //   its last owner. So content in the tree never changes, and there is no cause last_owner_writes here.
 //
 // Cost: a look-up or an insertion is O(prompt), a decode step O(1). Blocks shared by forks that come into the tree cost
-// O(sequences), since every owner must lock them.
+// O(sequences there ever were), since every owner must lock them.
 #pragma once
 
 #include "engine/cache/prefix_index.h"
 #include "engine/cache/radix_tree.h"
 
-#include <unordered_map>
+#include <vector>
 
 namespace kvloupe {
 
@@ -56,12 +56,13 @@ public:
 
 private:
     struct Owner {
-        PagedSequence* state = nullptr;
+        PagedSequence* state = nullptr;      // null: the sequence owns nothing
         RadixNodeId node = RadixTree::root;  // locked
         std::uint32_t pages = 0;             // of its table up to the end of that node
         std::uint32_t noted = 0;             // tokens computed when it was last told
     };
 
+    Owner& owner_of(SequenceId sequence, PagedSequence& state);
     RadixKey key_of(const CacheSequence& sequence, std::size_t tokens) const;
     void take_in(const CacheSequence& sequence, Owner& owner, std::uint32_t computed, std::vector<Event>& events);
     void replace(const CacheSequence& sequence, Owner& owner, std::uint32_t block, BlockId page, std::vector<Event>& events);
@@ -74,7 +75,7 @@ private:
     const CacheManagerOptions& m_options;
     HashChain::Rules m_rules;
     RadixTree m_tree;
-    std::unordered_map<SequenceId, Owner> m_owners;  // every sequence that owns blocks
+    std::vector<Owner> m_owners;  // index: SequenceId
 };
 
 }  // namespace kvloupe

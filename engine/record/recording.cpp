@@ -53,6 +53,11 @@ std::string Recording::reason() const {
     return m_reason;
 }
 
+std::optional<PauseFocus> Recording::pause_focus() const {
+    const std::lock_guard lock(m_reason_mutex);
+    return m_pause_focus;
+}
+
 std::uint64_t Recording::memory_bytes() const {
     std::uint64_t bytes = m_requests.bytes();
     for (const auto& lane : m_lanes) bytes += lane->memory_bytes();

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -177,6 +178,12 @@ private:
 
 enum class Phase : std::uint8_t { loading, paused, running, finished, failed };
 
+// What the session paused for: the breakpoint's event, or only the lane where it asked for none.
+struct PauseFocus {
+    LaneId lane;
+    std::optional<std::uint64_t> event;  // index into the lane's events
+};
+
 class Recording {
 public:
     // Lanes; fixed before the first step.
@@ -190,6 +197,8 @@ public:
 
     // Why the session paused or failed, one sentence, or "" (any thread).
     std::string reason() const;
+    // The breakpoint's event that the reason speaks of; empty unless a breakpoint paused the session (any thread).
+    std::optional<PauseFocus> pause_focus() const;
 
     std::string title() const { return m_title; }
     std::uint64_t memory_budget_bytes() const { return m_memory_budget; }
@@ -207,6 +216,7 @@ private:
     std::atomic<Phase> m_phase{Phase::loading};
     mutable std::mutex m_reason_mutex;
     std::string m_reason;
+    std::optional<PauseFocus> m_pause_focus;
 };
 
 }  // namespace kvloupe

@@ -29,10 +29,11 @@ RequestId RecordingWriter::add_request(RequestInfo info) {
     return RequestId(static_cast<std::uint32_t>(m_recording->m_requests.push_back(std::move(info))));
 }
 
-void RecordingWriter::set_phase(Phase phase, std::string reason) {
+void RecordingWriter::set_phase(Phase phase, std::string reason, std::optional<PauseFocus> focus) {
     {
         const std::lock_guard lock(m_recording->m_reason_mutex);
         m_recording->m_reason = std::move(reason);
+        m_recording->m_pause_focus = focus;
     }
     m_recording->m_phase.store(phase, std::memory_order_release);
 }

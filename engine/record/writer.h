@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,7 +80,8 @@ public:
     void lanes_complete();  // divides the attention budget
 
     RequestId add_request(RequestInfo info);
-    void set_phase(Phase phase, std::string reason = {});  // reason first, then the phase
+    // Reason and focus first, then the phase.
+    void set_phase(Phase phase, std::string reason = {}, std::optional<PauseFocus> focus = std::nullopt);
 
     std::shared_ptr<const Recording> recording() const { return m_recording; }
     LaneWriter& lane(LaneId id) { return *m_lanes[id.value]; }

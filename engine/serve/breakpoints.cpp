@@ -24,13 +24,14 @@ bool matches(const Breakpoint& breakpoint, const Recording& recording, const Lan
 
 }  // namespace
 
-std::optional<std::string> breakpoint_hit(const Breakpoint& breakpoint, const Recording& recording, LaneId lane_id,
-                                          std::size_t step_index) {
+std::optional<BreakpointHit> breakpoint_hit(const Breakpoint& breakpoint, const Recording& recording, LaneId lane_id,
+                                            std::size_t step_index) {
     const LaneRecord& lane = recording.lane(lane_id);
     const StepRecord& step = lane.step(step_index);
     if (breakpoint.lane && *breakpoint.lane != lane.info().name) return std::nullopt;
     if (breakpoint.step && *breakpoint.step != step.step.value) return std::nullopt;
     std::string why;
+    std::optional<std::uint64_t> event;
     if (breakpoint.used_blocks) {
         const std::uint32_t before = step_index > 0 ? lane.step(step_index - 1).used_blocks : 0;
         if (step.used_blocks < *breakpoint.used_blocks || before >= *breakpoint.used_blocks) return std::nullopt;
@@ -42,6 +43,7 @@ std::optional<std::string> breakpoint_hit(const Breakpoint& breakpoint, const Re
         while (at < step.events.end && !matches(breakpoint, recording, lane, lane.events()[at])) ++at;
         if (at == step.events.end) return std::nullopt;
         why += "; " + describe_cause(recording, lane, lane.events()[at]);
+        event = at;
     }
     if (breakpoint.token) {
         std::uint64_t at = step.tokens.begin;
@@ -54,8 +56,9 @@ std::optional<std::string> breakpoint_hit(const Breakpoint& breakpoint, const Re
         why += "; token " + std::to_string(*breakpoint.token) + " at position " + std::to_string(lane.tokens()[at].position) +
                " of " + sequence_name(recording, lane, lane.tokens()[at].sequence);
     }
-    return "Breakpoint in step " + std::to_string(step.step.value) + " of lane '" + lane.info().name + "'" +
-           (why.empty() ? "" : ": " + why.substr(2));
+    return BreakpointHit{"Breakpoint in step " + std::to_string(step.step.value) + " of lane '" + lane.info().name + "'" +
+                             (why.empty() ? "" : ": " + why.substr(2)),
+                         event};
 }
 
 }  // namespace kvloupe

@@ -11,10 +11,15 @@
 
 namespace kvloupe {
 
-// A sentence that says why it holds in the published step, or nothing. on, request and block must hold for one event of
+struct BreakpointHit {
+    std::string why;                     // a sentence
+    std::optional<std::uint64_t> event;  // the first that it asked for: index into the lane's events
+};
+
+// Why it holds in the published step, or nothing. on, request and block must hold for one event of
 // the step; token for one token that the step recorded (and of that request, if one is given); used_blocks holds in the
 // step in which the count reaches it.
-std::optional<std::string> breakpoint_hit(const Breakpoint& breakpoint, const Recording& recording, LaneId lane,
-                                          std::size_t step);
+std::optional<BreakpointHit> breakpoint_hit(const Breakpoint& breakpoint, const Recording& recording, LaneId lane,
+                                            std::size_t step);
 
 }  // namespace kvloupe

@@ -158,6 +158,7 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
         top.fail("version", given->is_number() ? given->dump() + " is not known" : "is " + describe(*given),
                  "This version of KVLoupe reads scenarios of version 1.");
     top.whole("version", 1, 1, version);
+    if (document.is_object() && document.contains("_") && document["_"].is_string()) scenario.comment = document["_"];
     top.text("model", scenario.model);
     if (scenario.model.empty()) top.fail("model", "is empty", "Name a model: bundled, bundled:NAME, a path or none.");
     read_device(top, scenario.device);

@@ -123,6 +123,7 @@ struct RecordOptions {
 };
 
 struct Scenario {
+    std::string comment;               // its "_", if that is a text: what to look at
     std::string title;                 // file name without folder and suffix
     std::string model = "bundled";     // bundled | bundled:NAME | path | none
     std::string device = "auto";

@@ -68,6 +68,7 @@ std::string SessionEngine::limit_reason() const {
 
 SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) {
     Progress progress;
+    m_focus.reset();
     std::vector<std::size_t> able;
     std::uint32_t behind = UINT32_MAX;
     for (std::size_t i = 0; i < m_lanes.size(); ++i) {
@@ -98,8 +99,11 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         for (const Breakpoint& breakpoint : m_breakpoints) {
             auto hit = breakpoint_hit(breakpoint, *m_writer->recording(), id, behind);
             if (!hit) continue;
-            if (progress.pause.empty()) progress.pause = *hit;
-            progress.breakpoints.push_back(std::move(*hit));
+            if (progress.pause.empty()) {
+                progress.pause = hit->why;
+                m_focus = PauseFocus{id, hit->event};
+            }
+            progress.breakpoints.push_back(std::move(hit->why));
         }
     }
     if (through) progress.pause.clear();

@@ -7,6 +7,7 @@
 #include "engine/serve/session_setup.h"
 
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -48,7 +49,10 @@ public:
     bool has_work() const;
     // finished or failed, with the reason.
     void mark_end();
-    void set_phase(Phase phase, const std::string& reason = {}) { m_writer->set_phase(phase, reason); }
+    // With what the last step's breakpoint stopped at, if that is the reason.
+    void set_phase(Phase phase, const std::string& reason = {}) {
+        m_writer->set_phase(phase, reason, phase == Phase::paused && !reason.empty() ? m_focus : std::nullopt);
+    }
 
 private:
     SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
@@ -64,6 +68,7 @@ private:
     std::unique_ptr<RecordingWriter> m_writer;
     std::unique_ptr<LogitComparison> m_comparison;
     std::vector<Breakpoint> m_breakpoints;
+    std::optional<PauseFocus> m_focus;                 // of the last step's first breakpoint that held
     std::string m_failure;  // of the last failing step since the start or the last submit
 };
 

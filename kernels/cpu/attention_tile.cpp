@@ -39,6 +39,19 @@ HWY_INLINE hn::Vec<D> sums_of(D d, hn::Vec<D>* v) {
     return v[0];
 }
 
+// Rows of a cache lie in blocks of a few KiB each, in any order: the processor's own prefetching starts anew with every
+// block. So the row of a later token is fetched while this one is read: as many tokens ahead as make about this many bytes.
+constexpr std::size_t bytes_ahead = 4096;
+
+template <class T>
+HWY_INLINE std::uint32_t tokens_ahead(T, std::uint32_t head_dim) {
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bytes_ahead / (head_dim * T::size), 4, 32));
+}
+
+HWY_INLINE void fetch(const std::byte* from, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at, 0, 3);
+}
+
 // Multiplies S vectors of a key row, from element `at` on, with every query; lanes[query][token] takes the partial sums.
 template <int S, bool First, class D, class T>
 HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTile& tile, const float* queries,
@@ -61,7 +74,10 @@ template <class D, class T>
 HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float* queries, const std::uint64_t* offsets,
                              std::uint32_t from, std::uint32_t to, float* lanes) {
     constexpr std::uint32_t n = hn::MaxLanes(D());
+    const std::uint32_t ahead = tokens_ahead(type, tile.head_dim);
+    const auto left = static_cast<std::uint32_t>(tile.offsets + tile.any.end - offsets);  // tokens from here to the end
     for (std::uint32_t j = from; j < to; ++j) {
+        if (j + ahead < left) fetch(tile.keys + offsets[j + ahead] * T::size, tile.head_dim * T::size);
         const std::byte* key = tile.keys + offsets[j] * T::size;
         float* row = lanes + std::size_t{j} * n;
         std::uint32_t at = 0;
@@ -138,7 +154,9 @@ template <int M, int S, class D, class T>
 HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t from,
                            std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums) {
     constexpr std::size_t n = hn::MaxLanes(D());
+    const std::uint32_t ahead = tokens_ahead(type, tile.head_dim);
     for (std::uint32_t t = from; t < to; ++t) {
+        if (t + ahead < to) fetch(tile.values + (tile.offsets[t + ahead] + at) * T::size, S * n * T::size);
         const std::byte* row = tile.values + (tile.offsets[t] + at) * T::size;
         hn::Vec<D> v[S];
         for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, row + static_cast<std::size_t>(s) * n * T::size);

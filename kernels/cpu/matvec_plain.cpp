@@ -2,6 +2,9 @@
 //
 // Product of rows with an f32, f16 or bf16 matrix. One row is bound by reading the matrix; more rows share each expanded
 // weight, in tiles of four matrix rows and up to four input rows whose sums stay in registers.
+// Four rows are four streams, and the processor's own prefetching starts anew with each of them every 4 KiB: alone it
+// reaches 78 % of what reading the bytes in one stream reaches. So the same place of the next four rows is fetched into the
+// second-level cache and the next lines into the first, which reaches all of it.
 // Tried: two sums per pair of rows (even and odd vectors), one matrix row at a time: half as fast from four input rows on,
 // and no faster for one, because four matrix rows already hide the latency of the multiply-adds.
 #include "kernels/cpu/targets.h"
@@ -14,10 +17,14 @@
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/simd-inl.h"
 
+#include <algorithm>
+
 HWY_BEFORE_NAMESPACE();
 namespace kvloupe::cpu::HWY_NAMESPACE {
 
 using Floats = hn::ScalableTag<float>;
+
+constexpr std::uint64_t lines_ahead = 512;  // bytes
 
 // Sums of R matrix rows times N input rows. The order of additions of one sum is the same for every R and N: vectors,
 // then lanes, then the columns that fill no vector.
@@ -28,15 +35,25 @@ void plain_block(T type, const std::byte* weights, std::uint64_t cols, const flo
     const std::uint64_t stride = cols * T::size;
     hn::Vec<Floats> totals[R * N];
     for (int k = 0; k < R * N; ++k) totals[k] = hn::Zero(d);
-    std::uint64_t i = 0;
-    for (; i + lanes <= cols; i += lanes) {
+    const auto add_vector = [&](std::uint64_t at) HWY_ATTR {
         hn::Vec<Floats> x[N];
-        for (int n = 0; n < N; ++n) x[n] = hn::LoadU(d, in + static_cast<std::uint64_t>(n) * cols + i);
+        for (int n = 0; n < N; ++n) x[n] = hn::LoadU(d, in + static_cast<std::uint64_t>(n) * cols + at);
         for (int r = 0; r < R; ++r) {
-            const auto w = load_f32(d, type, weights + static_cast<std::uint64_t>(r) * stride + i * T::size);
+            const auto w = load_f32(d, type, weights + static_cast<std::uint64_t>(r) * stride + at * T::size);
             for (int n = 0; n < N; ++n) totals[r * N + n] = hn::MulAdd(w, x[n], totals[r * N + n]);
         }
+    };
+    std::uint64_t i = 0;
+    const std::uint64_t line = std::max<std::uint64_t>(64 / T::size, lanes);  // elements, whole vectors
+    for (; i + line <= cols; i += line) {
+        for (int r = 0; r < R; ++r) {
+            const std::byte* at = weights + static_cast<std::uint64_t>(r) * stride + i * T::size;
+            __builtin_prefetch(at + lines_ahead, 0, 3);
+            __builtin_prefetch(at + R * stride, 0, 2);  // may lie behind the matrix: a prefetch never faults
+        }
+        for (std::uint64_t k = 0; k < line; k += lanes) add_vector(i + k);
     }
+    for (; i + lanes <= cols; i += lanes) add_vector(i);
     const hn::CappedTag<float, 1> one;
     for (int r = 0; r < R; ++r) {
         const std::byte* row = weights + static_cast<std::uint64_t>(r) * stride;

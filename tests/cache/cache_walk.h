@@ -181,6 +181,12 @@ private:
         if (plan.refused_because != refused)
             return fail("refused because " + std::to_string(int(plan.refused_because)) + ", not " + std::to_string(int(refused)));
         if (plan.fits() != (plan.needed_blocks <= plan.free_blocks)) return fail("the plan's counts contradict its answer");
+        // What can be held alone is not refused to one that is alone.
+        const std::uint64_t slots = std::max<std::uint64_t>(sequence.tokens.size(), step.computed + step.count + step.lookahead);
+        const bool alone = std::all_of(m_living.begin(), m_living.end(),
+                                       [&](const auto& other) { return other.first == id || other.second.where != Living::running; });
+        if (!plan.fits() && alone && !step.others && slots <= m_cache->most_slots(sequence.prompt_tokens, step.count + step.lookahead))
+            return fail("it is refused, though it is alone and fits");
         if (!plan.fits()) {
             ++m_tally.causes[refused];
             if (m_cache->apply(plan)) fail("a refused plan was applied");

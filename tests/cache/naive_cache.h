@@ -85,14 +85,17 @@ public:
     Content content(const CacheSequence& sequence, std::uint32_t group, std::uint32_t logical) const {
         Content made;
         made.prefix.assign(sequence.tokens.begin(), sequence.tokens.begin() + (logical + 1) * size());
-        if (m_options.tag_extra_keys) made.adapter = sequence.keys.adapter, made.salt = sequence.keys.salt;
+        const bool tagged = m_options.tag_extra_keys;
+        made.adapter = sequence.keys.adapter, made.salt = sequence.keys.salt;
         made.group = group;
         BlockHash hash = root_hash();
         for (std::uint32_t block = 0; block <= logical; ++block)
             hash = shortened(hash_block(hash, std::span<const TokenId>(made.prefix).subspan(block * size(), size()),
-                                        {made.adapter, block == 0 ? std::string_view(made.salt) : std::string_view()}),
+                                        {made.adapter, block == 0 ? std::string_view(made.salt) : std::string_view()}, tagged),
                              m_options.hash_bits);
         made.hash = hash;
+        // Bare keys: what an adapter says in the first block, a salt may say as well.
+        if (!tagged && logical == 0 && made.adapter.empty()) std::swap(made.adapter, made.salt);
         return made;
     }
 
@@ -145,9 +148,12 @@ public:
             const std::uint64_t all = std::max<std::uint64_t>(sequence.tokens.size(), step.computed + step.count + step.lookahead);
             for (std::uint32_t group = 0; group < hits.size(); ++group) {
                 const std::uint64_t needed = (all + size() - 1) / size();
-                whole += std::min<std::uint64_t>(needed - std::min<std::uint64_t>(needed, hits[group].size()),
-                                                 most_blocks(m_options.groups[group].span, all, std::max(1u, step.count), size()));
-                for (const std::uint32_t block : hits[group]) whole += block != 0 && m_blocks[block].references == 0;
+                std::uint64_t cap = most_blocks(m_options.groups[group].span, all, std::max(1u, step.count), size());
+                for (const std::uint32_t block : hits[group]) {
+                    whole += block != 0 && m_blocks[block].references == 0;
+                    cap -= block != 0 && cap > 0;
+                }
+                whole += std::min<std::uint64_t>(needed - std::min<std::uint64_t>(needed, hits[group].size()), cap);
             }
             if (whole > available) return Cause::prompt_too_long_now;
         }

@@ -197,6 +197,30 @@ private Q_SLOTS:
         }
     }
 
+    // A window's hits are a part of what it holds at most: alone in the pool it is never refused for them.
+    void theGateCountsAWindowsHitsOnce() {
+        CacheDriver driver(grouped(6, 2, {{4, 0, 0}}));  // 5 usable; 3 + 4 tokens at once take at most ceil(7 / 2) + 1
+        driver.add(0, tokens_from(0, 20));
+        QVERIFY(driver.admit(0, 4));
+        for (int step = 0; step < 4; ++step) QVERIFY(driver.compute(0, 4));
+        driver.release(0);
+        driver.add(1, joined(tokens_from(0, 20), tokens_from(500, 20)));
+        QVERIFY(driver.hit(1) > 0);
+        QVERIFY(driver.admit(1, 4));
+    }
+
+    void V18_nullHitsNeedNoBlock() {
+        CacheDriver driver(grouped(41, 2, {{11, 0, 0}}));
+        driver.add(0, tokens_from(0, 20));
+        QVERIFY(driver.admit(0));
+        driver.release(0);
+        driver.add(1, joined(tokens_from(0, 20), tokens_from(900, 20)));
+        QVERIFY(driver.admit(1));
+        QCOMPARE(driver.hit_tokens, 20u);
+        QCOMPARE(nulls(driver, 1), 5);
+        QCOMPARE(driver.plan.needed_blocks, 15u);
+    }
+
     void blocksThatTheStepItselfFreesCountAsFree() {
         CacheDriver driver(grouped(4, 2, {{4, 0, 0}}));  // 3 usable
         driver.add(0, tokens_from(0, 8));

@@ -116,7 +116,9 @@ void TestPoolFigures::aSharedBlockIsWastedByOneOwnerOnly() {
 }
 
 void TestPoolFigures::wasteSumsToWhatTheRecountSays() {
-    const auto recording = demo_sharing_recording();
+    DemoSharingOptions options;
+    for (const char* name : {"pow2", "grow", "static"}) options.lanes.emplace_back(name);
+    const auto recording = demo_sharing_recording(options);
     for (const auto& lane : recording->lanes()) {
         const std::size_t steps = lane->step_count();
         const Recount counted = recount(*recording, *lane, steps);

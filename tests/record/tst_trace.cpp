@@ -5,6 +5,7 @@
 
 #include "engine/record/results.h"
 #include "tests/support/demo_recording.h"
+#include "tests/support/demo_sharing.h"
 
 #include <algorithm>
 #include <map>
@@ -95,6 +96,7 @@ private Q_SLOTS:
     void limitIsKeptAndWhatIsMissingIsSaid_data();
     void limitIsKeptAndWhatIsMissingIsSaid();
     void fullTraceSaysNothingIsMissing();
+    void sharingLanesShowPreemptionAndSwapping();
 };
 
 void TestTrace::parsesNestsAndPairs() {
@@ -204,6 +206,36 @@ void TestTrace::fullTraceSaysNothingIsMissing() {
     QCOMPARE(count_names(trace, "X")["step 0"], 4);
     QCOMPARE(count_names(trace, "i")["reject"], 4);
     QVERIFY(count_names(trace, "X")["attention L3"] > 0);
+}
+
+void TestTrace::sharingLanesShowPreemptionAndSwapping() {
+    DemoSharingOptions options;
+    options.lanes = {"paged", "swap"};
+    const Json trace = Json::parse(trace_json(*demo_sharing_recording(options), no_limit));
+    QVERIFY2(nesting_error(trace).isEmpty(), qPrintable(nesting_error(trace)));
+    QVERIFY2(pairing_error(trace).isEmpty(), qPrintable(pairing_error(trace)));
+    std::map<std::string, std::vector<std::string>> phases;  // by id, in order
+    std::map<std::string, std::string> ids;                  // of the paged lane, by name
+    for (const Json& event : trace["traceEvents"]) {
+        if (event["ph"] != "b") continue;
+        const std::string id = event["id"];
+        if (phases[id].empty() && id.rfind("0:", 0) == 0) ids[event["name"]] = id;
+        phases[id].push_back(event["name"]);
+    }
+    using Names = std::vector<std::string>;
+    QCOMPARE(phases[ids["c"]], Names({"c", "prefill", "decode"}));  // a fork begins in the middle
+    QCOMPARE(phases[ids["d.1"]], Names({"d.1", "prefill", "decode"}));
+    bool recomputed = false, swapped = false;
+    for (const auto& [id, names] : phases) {
+        for (std::size_t i = 1; i + 1 < names.size(); ++i) {
+            recomputed = recomputed || (names[i] == "preempted" && names[i + 1] == "prefill");
+            swapped = swapped || (names[i] == "swapped out" && names[i + 1] == "decode");
+        }
+        const bool by_swapping = id.rfind("1:", 0) == 0;
+        QVERIFY(by_swapping || std::find(names.begin(), names.end(), "swapped out") == names.end());
+    }
+    QVERIFY(recomputed && swapped);
+    QVERIFY(count_names(trace, "i")["swap_out"] > 0);
 }
 
 QTEST_GUILESS_MAIN(TestTrace)

@@ -6,6 +6,7 @@
 #include "tests/support/demo_engine.h"
 
 #include <map>
+#include <optional>
 
 namespace kvloupe {
 
@@ -21,13 +22,15 @@ private:
     };
 
     std::uint64_t most_slots() const override;
-    bool grow(std::size_t, std::uint32_t) override { return true; }
+    bool grow(std::size_t index, std::uint32_t count) override;
     bool admit(Sequence& sequence, std::uint32_t budget, std::uint32_t& count) override;
     void release(Sequence& sequence, Cause cause) override;
     bool can_fork() const override { return false; }
     void count(SlotCounts& slots, StepRecord& counters) const override;
 
-    std::uint64_t asked(const Sequence& sequence) const;
+    std::uint64_t asked(const Sequence& sequence, std::uint32_t count) const;  // slots, for `count` more tokens
+    std::optional<Region> take(std::uint64_t slots);
+    void give_back(const Region& region);
     std::uint32_t arena_of(std::uint32_t block) const;  // its first block
 
     std::map<std::uint32_t, std::uint32_t> m_arenas;    // first block -> blocks

@@ -171,10 +171,15 @@ void DemoEngine::schedule(StepRecord& counters) {
         budget -= count;
         ++i;
     }
+    const bool closed = m_info.policy.batching == "static" && (!m_running.empty() || !m_ended.empty());
     while (!m_waiting.empty() && !m_preempted && budget > 0) {
         Sequence& head = m_waiting.front();
+        if (closed) {
+            refuse(head, Cause::batch_running, 0, 0xFFFFFFFFu);
+            break;
+        }
         if (m_running.size() >= m_options.max_num_seqs) {
-            refuse(head, Cause::batch_full, 0, 0);
+            refuse(head, Cause::batch_full, 0, 0xFFFFFFFFu);
             break;
         }
         std::uint32_t count = 0;
@@ -249,9 +254,13 @@ void DemoEngine::finish(StepRecord& counters) {
         Event end = event(EventKind::finish, Cause::forced_tokens_used_up, sequence.id);
         end.tokens = sequence.output;
         emit(end);
-        release(sequence, Cause::sequence_finished);
+        if (m_info.policy.batching == "static") m_ended.push_back(sequence);
+        else release(sequence, Cause::sequence_finished);
     }
     std::erase_if(m_running, [](const Sequence& one) { return one.output >= one.max_new; });
+    if (!m_running.empty()) return;
+    for (Sequence& sequence : m_ended) release(sequence, Cause::batch_ended);
+    m_ended.clear();
 }
 
 std::uint64_t DemoEngine::step(std::uint64_t start_ns) {

@@ -72,6 +72,7 @@ protected:
     const LaneInfo& m_info;
     std::vector<Sequence> m_running;
     std::deque<Sequence> m_waiting;
+    std::vector<Sequence> m_ended;  // static batching: they hold their blocks until the batch has ended
     bool m_preempted = false;  // in this step
     std::uint64_t m_hit = 0, m_queried = 0, m_preempted_hit = 0, m_preempted_queried = 0;
 

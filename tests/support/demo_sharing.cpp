@@ -23,6 +23,10 @@ std::shared_ptr<const VocabularyText> vocabulary() {
     return text;
 }
 
+bool is_contiguous(const std::string& name) {
+    return name == "max" || name == "oracle" || name == "pow2" || name == "grow";
+}
+
 LaneInfo lane_info(const DemoSharingOptions& options, const std::string& name) {
     LaneInfo info;
     info.name = name;
@@ -41,12 +45,12 @@ LaneInfo lane_info(const DemoSharingOptions& options, const std::string& name) {
     info.bytes_per_token = 2048;
     info.block_bytes = info.bytes_per_token * info.block_size;
     info.pool_bytes = info.block_bytes * info.blocks;
-    const bool contiguous = name == "max" || name == "oracle";
+    const bool contiguous = is_contiguous(name);
     CachePolicy& policy = info.policy;
     policy.kind = contiguous ? "contiguous" : "paged";
     policy.prefix_caching = !contiguous;
     policy.positions = "absolute";
-    policy.batching = "continuous";
+    policy.batching = name == "static" ? "static" : "continuous";
     policy.scheduling = "fcfs";
     policy.preemption = name == "swap" ? "swap" : "recompute";
     policy.victim = "vllm";
@@ -106,7 +110,7 @@ DemoSharingSession::DemoSharingSession(const DemoSharingOptions& options)
     const auto text = vocabulary();
     for (const std::string& name : options.lanes) {
         LaneWriter& lane = m_writer.add_lane(lane_info(options, name), text);
-        if (name == "max" || name == "oracle")
+        if (is_contiguous(name))
             m_lanes.push_back(std::make_unique<DemoContiguous>(m_writer, lane, m_options));
         else m_lanes.push_back(std::make_unique<DemoPaged>(m_writer, lane, m_options));
     }

@@ -8,6 +8,9 @@
 //   "paged"     chained hashes, preemption by recomputation     "swap"    the same, preemption by swapping
 //   "windows"   two KV cache groups, the second with a window   "radix"   radix tree that keeps blocks and deduplicates
 //   "max", "oracle"   contiguous regions by max_model_len and by true length, from a buddy allocator
+// and on demand (DemoSharingOptions::lanes)
+//   "pow2", "grow"    regions by the power of two, and growing by copy
+//   "static"          like "paged", by static batching
 //
 // The cast (defaults: 240 steps, 80 blocks of 16 slots; S: a system prompt of 64 tokens):
 //   a  S + 20, 60 new, from step 0     b  S + 13, 40 new, from step 4: finds S in the cache
