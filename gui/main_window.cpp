@@ -133,6 +133,12 @@ void MainWindow::setFontScale(double scale) {
     m_fontScale = std::clamp(scale, 0.7, 3.0);
     applyTheme(*qApp, m_theme, m_fontScale);
     m_controller.cursor()->setFontScale(m_fontScale);
+    fitToolBar();
+}
+
+void MainWindow::resizeEvent(QResizeEvent* event) {
+    QMainWindow::resizeEvent(event);
+    fitToolBar();
 }
 
 QString MainWindow::notice() const { return m_notice->sentence(); }

@@ -49,6 +49,7 @@ public:
 
 protected:
     void closeEvent(QCloseEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
     void dragEnterEvent(QDragEnterEvent* event) override;
     void dropEvent(QDropEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
@@ -59,6 +60,7 @@ private:
     void buildMenus();
     void buildToolBar();
     void buildStatusBar();
+    void fitToolBar();     // labels where there is room for them
     QAction* action(const QString& text, const QString& icon, const QList<QKeySequence>& keys);
     void restore();
     void save();

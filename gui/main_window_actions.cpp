@@ -20,6 +20,7 @@
 #include <QSpinBox>
 #include <QStackedWidget>
 #include <QToolBar>
+#include <QToolButton>
 
 namespace kvloupe {
 
@@ -197,6 +198,16 @@ void MainWindow::buildToolBar() {
     m_reason->setContentsMargins(14, 0, 14, 0);
     m_toolBar->addWidget(m_reason);
     m_toolBar->addActions(m_tabActions);
+}
+
+// In a narrow window the actions that have a sign of their own are shown by it alone, so that the tabs and the reason of a
+// pause have room.
+void MainWindow::fitToolBar() {
+    if (!m_toolBar) return;
+    constexpr int roomForLabels = 1540;  // pixels at 100 %
+    const Qt::ToolButtonStyle style = width() < roomForLabels * m_fontScale ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon;
+    for (QAction* each : {m_rewind, m_back, m_step, m_run, m_pause})
+        if (auto* button = qobject_cast<QToolButton*>(m_toolBar->widgetForAction(each))) button->setToolButtonStyle(style);
 }
 
 void MainWindow::stepForward() {

@@ -5,6 +5,7 @@
 #include "views/view_factory.h"
 
 #include <QDockWidget>
+#include <QEvent>
 #include <QLayout>
 #include <QTimer>
 
@@ -54,7 +55,15 @@ void TabPage::arrange() {
     if (isVisible()) giveSizes();
 }
 
+// Sizes mean something only once the page has its own and its docks know their new fonts.
+void TabPage::giveSizesSoon() {
+    QTimer::singleShot(0, this, [this] {
+        if (!m_own && isVisible()) giveSizes();
+    });
+}
+
 void TabPage::giveSizes() {
+    layout()->activate();
     QList<QDockWidget*> wide, high;
     QList<int> widths, heights;
     for (std::size_t i = 0; i < m_places.size(); ++i) {
@@ -80,12 +89,12 @@ bool TabPage::restoreLayout(const QByteArray& state) {
 
 void TabPage::showEvent(QShowEvent* event) {
     QMainWindow::showEvent(event);
-    // Sizes mean something only once the page has its own.
-    QTimer::singleShot(0, this, [this] {
-        if (m_own || !isVisible()) return;
-        layout()->activate();  // what showing asked of the docks comes first, or it would undo the sizes
-        giveSizes();
-    });
+    giveSizesSoon();
+}
+
+void TabPage::changeEvent(QEvent* event) {
+    QMainWindow::changeEvent(event);
+    if (event->type() == QEvent::FontChange || event->type() == QEvent::StyleChange) giveSizesSoon();
 }
 
 void TabPage::resizeEvent(QResizeEvent* event) {

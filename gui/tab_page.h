@@ -50,11 +50,13 @@ Q_SIGNALS:
 protected:
     void showEvent(QShowEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
+    void changeEvent(QEvent* event) override;
     void mouseReleaseEvent(QMouseEvent* event) override;  // of a separator between docks
 
 private:
     void arrange();
     void giveSizes();
+    void giveSizesSoon();
 
     QString m_name;
     std::vector<DockPlace> m_places;

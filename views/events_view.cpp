@@ -289,6 +289,11 @@ void EventsView::updateChips() {
     }
 }
 
+void EventsView::resizeEvent(QResizeEvent* event) {
+    View::resizeEvent(event);
+    updateChips();  // as many as there is room for
+}
+
 void EventsView::refreshSelection() {
     const auto& locked = cursor()->locked();
     if (locked.event && locked.lane == cursor()->lane()) {

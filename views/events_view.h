@@ -37,6 +37,7 @@ protected:
     void refresh() override;
     void refreshSelection() override;
     bool eventFilter(QObject* watched, QEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     void applyFilter(const QString& text);
