@@ -176,7 +176,13 @@ void Lane::end_stuck_request(const Schedule& schedule) {
     if (!schedule.sequences.empty() || !m_scheduler->running().empty() || m_scheduler->waiting().empty()) return;
     if (std::any_of(schedule.events.begin(), schedule.events.end(), [](const Event& e) { return e.kind == EventKind::preempt; })) return;
     if (m_preempted_by_action || !m_ended_in_batch.empty()) return;
-    Request& head = *m_scheduler->waiting().front();
+    Request* first = m_scheduler->waiting().front();
+    for (Request* request : m_scheduler->waiting())
+        if (!request->parked) {
+            first = request;
+            break;
+        }
+    Request& head = *first;
     m_endings.push_back({&head, Cause::sequence_failed,
                          "request '" + head.name + "' cannot be admitted although nothing else runs; give the lane more blocks"});
 }
@@ -184,6 +190,7 @@ void Lane::end_stuck_request(const Schedule& schedule) {
 Result<Schedule> Lane::schedule() {
     m_preempted_by_action = false;
     act();
+    choose_beams();  // a beam that the others waited for may have been cancelled, or have failed
     arrive();
     const std::uint64_t start = now_ns();
     auto schedule = m_scheduler->schedule();

@@ -25,11 +25,10 @@ void Lane::write(std::span<Event> events) {
 
 void Lane::move_bytes(Event& event) {
     Backend& backend = *m_device->backend;
+    if (event.kind == EventKind::allocate && m_setup.poison) backend.poison_block(*m_cache_memory, event.block.value);
+    if (event.kind != EventKind::copy_on_write && event.kind != EventKind::swap_out && event.kind != EventKind::swap_in) return;
     const auto start = std::chrono::steady_clock::now();
     switch (event.kind) {
-    case EventKind::allocate:
-        if (m_setup.poison) backend.poison_block(*m_cache_memory, event.block.value);
-        return;
     case EventKind::copy_on_write:
         if (m_setup.poison) backend.poison_block(*m_cache_memory, event.other);
         backend.copy_block(*m_cache_memory, event.block.value, event.other, event.tokens);

@@ -97,11 +97,13 @@ Result<Request*> Lane::fork(Request child, Request& parent, std::uint32_t positi
         if (!changes) return changes.error();
         events = std::move(*changes);
     } else {
+        // Without a cache a fork is a copy of the tokens; from a preempted parent there is nothing to share: it waits.
         Event event;
-        event.kind = EventKind::fork;
+        event.kind = shares ? EventKind::fork : EventKind::arrive;
+        event.cause = cause;
         event.sequence = child.sequence;
-        event.other = parent.sequence.value;
-        event.tokens = child.computed;
+        if (shares) event.other = parent.sequence.value;
+        event.tokens = shares ? child.computed : child.prompt_tokens;
         events.push_back(event);
     }
     for (Event& event : events)
@@ -114,9 +116,8 @@ Result<Request*> Lane::fork(Request child, Request& parent, std::uint32_t positi
     note_tokens(added, 0);
     if (shares) {
         m_scheduler->join(added, parent);
-    } else {  // the parent was preempted: the child has nothing to share and waits as well
-        added.ran_before = true;
-        m_scheduler->arrive(added);
+    } else {  // the parent was preempted: there is nothing to share
+        m_scheduler->wait_beside(added, parent);
     }
     return &added;
 }

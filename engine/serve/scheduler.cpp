@@ -10,6 +10,8 @@ namespace kvloupe {
 
 namespace {
 
+static_assert(cause_count <= 64);  // Request::refusals keeps one bit each
+
 constexpr std::uint32_t not_blocks = 0xFFFFFFFFu;  // of a refusal that has nothing to do with blocks
 
 void append(std::vector<Event>& events, std::vector<Event>&& more) {
@@ -37,6 +39,15 @@ void Scheduler::arrive(Request& request) {
     request.status = RequestStatus::waiting;
     request.order = m_arrived++;
     m_waiting.arrive(request);
+}
+
+void Scheduler::wait_beside(Request& child, const Request& parent) {
+    child.status = RequestStatus::preempted;
+    child.ran_before = true;
+    child.order = parent.order;
+    child.in_batch = parent.in_batch;
+    if (child.in_batch) ++m_members;
+    m_waiting.come_back(child);
 }
 
 void Scheduler::join(Request& child, const Request& parent) {

@@ -63,6 +63,8 @@ public:
     void arrive(Request& request);
     // A sequence that was forked from a running one runs at once, behind the others.
     void join(Request& child, const Request& parent);
+    // One that was forked from a preempted sequence waits as if it had been preempted with it.
+    void wait_beside(Request& child, const Request& parent);
     // Fewer sequences than `more` can still run beside those that do.
     bool full(std::uint32_t more = 1) const { return width() + more > m_options.max_num_seqs; }
 

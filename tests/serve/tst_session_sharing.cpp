@@ -232,6 +232,20 @@ private Q_SLOTS:
         QVERIFY(!all(recording, EventKind::fork).isEmpty());
     }
 
+    void aCancelledBeamDoesNotHoldTheOthersUp() {
+        // Chunks of 3 tokens: beams are computed in different steps, so that some wait when one is cancelled.
+        auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 30}, "scheduler": {"max_num_batched_tokens": 3, "batching": "static"}}], "requests": [{"id": "a", "prompt_tokens": [5, 6, 7, 8], "beam_width": 4, "max_new_tokens": 9}],
+                            "actions": [{"at_step": 5, "do": "cancel", "request": "a.1"}, {"at_step": 6, "do": "preempt", "request": "a"}, {"at_step": 9, "do": "cancel", "request": "a.0"}])");
+        VERIFY_RESULT(s->run_to_end());
+        const LaneRecord& lane = s->recording()->lane(lane0);
+        QVERIFY(lane.step_count() < 100);
+        QVERIFY(!all(*s->recording(), EventKind::preempt).isEmpty());
+        const LaneState end = lane.state_after(lane.step_count() - 1);
+        QCOMPARE(end.used_blocks(), 0u);
+        for (const auto& sequence : end.sequences())
+            QVERIFY(sequence.status == SequenceStatus::finished || sequence.status == SequenceStatus::cancelled);
+    }
+
     void withoutACacheSamplesAndBeamsAreTheSame() {
         auto s = session(R"("lanes": [{"cache": {"dtype": "f32", "block_size": 4}}, {"kv_cache": false}], "requests": [{"id": "n", "prompt_tokens": [5, 6, 7], "n": 3, "temperature": 1.5, "max_new_tokens": 6},
                                {"id": "b", "prompt_tokens": [8, 9, 10, 11], "beam_width": 2, "max_new_tokens": 6}])");
