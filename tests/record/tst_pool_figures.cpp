@@ -137,9 +137,14 @@ void TestPoolFigures::wasteSumsToWhatTheRecountSays() {
                 never += one.never;
             }
             const QByteArray where = (lane->info().name + ", step " + std::to_string(s)).c_str();
-            QVERIFY2(later == counted.slots[s].reserved, where.constData());
-            const std::uint64_t rounding = lane->info().policy.kind == "contiguous" ? never - counted.slots[s].internal : 0;
-            QVERIFY2(never - rounding == counted.slots[s].internal && rounding <= counted.slots[s].external, where.constData());
+            // The rounding of regions to powers of two is external there, and belongs to the sequence here.
+            const SlotCounts& slots_now = counted.slots[s];
+            const std::uint64_t unwritten = slots_now.reserved + slots_now.internal;
+            if (lane->info().policy.kind == "paged")
+                QVERIFY2(later == slots_now.reserved && later + never == unwritten, where.constData());
+            else
+                QVERIFY2(later >= slots_now.reserved && later + never >= unwritten && later + never <= unwritten + slots_now.external,
+                         where.constData());
             ++compared;
         }
         QVERIFY(compared > steps / 2);

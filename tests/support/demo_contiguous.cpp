@@ -142,13 +142,11 @@ void DemoContiguous::count(SlotCounts& slots, StepRecord&) const {
     const std::uint64_t size = m_info.block_size;
     for (const Sequence& one : m_running) {
         const Region& region = m_regions.at(one.id.value);
-        // A region that grows asks for what it needs now; the rest of its chunk is written later or never, as in a block.
-        const std::uint64_t held = m_info.policy.reserve == "grow" ? region.blocks * size : region.asked;
-        const std::uint64_t end = std::min(held, one.final_slots());
+        const std::uint64_t end = std::min(region.asked, one.final_slots());
         slots.token += one.computed;
         slots.reserved += end - one.computed;
-        slots.internal += held - end;
-        slots.external += region.blocks * size - held;
+        slots.internal += region.asked - end;
+        slots.external += region.blocks * size - region.asked;
     }
     const std::uint32_t wanted = m_waiting.empty() ? 0 : std::bit_ceil(blocks_for(asked(m_waiting.front(), m_waiting.front().to_do())));
     for (const auto& [first, blocks] : m_free) (blocks < wanted ? slots.external : slots.free) += blocks * size;
