@@ -10,6 +10,7 @@
 #include "engine/serve/session.h"
 
 #include <iostream>
+#include <vector>
 
 namespace kvloupe {
 
@@ -21,8 +22,10 @@ void print_lane(const Recording& recording, const LaneRecord& lane) {
     std::cout << '\n';
     if (lane.step_count() == 0) return;
     const std::size_t last = lane.step_count() - 1;
-    for (std::uint32_t i = 0; i < lane.sequences().size(); ++i) {
-        const RequestTimes times = request_times(recording, lane, SequenceId(i), last);
+    const std::vector<RequestTimes> all = all_request_times(recording, lane, last);
+    for (std::uint32_t i = 0; i < all.size(); ++i) {
+        const RequestTimes& times = all[i];
+        if (times.dropped) continue;
         std::cout << "  " << sequence_name(recording, lane, SequenceId(i)) << ": " << times.output_tokens
                   << " tokens, " << (times.finish_reason.empty() ? "unfinished" : times.finish_reason);
         if (!times.reason.empty()) std::cout << " (" << times.reason << ")";

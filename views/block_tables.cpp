@@ -79,7 +79,7 @@ void BlockTables::update(const Cursor& cursor) {
         const Event& event = lane.events()[i];
         if (event.kind != EventKind::copy_on_write || !event.block.valid()) continue;
         m_copies.push_back({event.block, BlockId(event.other), event.sequence});
-        if (m_copySentences.size() < 8) m_copySentences << QString::fromStdString(describe_cause(*cursor.recording(), lane, event));
+        if (m_copySentences.size() < 8) m_copySentences << QString::fromStdString(describe_event(*cursor.recording(), lane, i));
     }
 }
 

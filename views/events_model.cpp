@@ -99,7 +99,7 @@ QString EventsModel::text(const Event& event, int row, int column) const {
         if (!event.block.valid()) return {};
         if (event.kind == EventKind::copy_on_write) return QStringLiteral("%1 → %2").arg(event.block.value).arg(event.other);
         return QString::number(event.block.value);
-    case CauseText: return QString::fromStdString(describe_cause(*m_recording, *m_record, event));
+    case CauseText: return QString::fromStdString(describe_event(*m_recording, *m_record, eventAt(row)));
     case Bytes: return formatBytes(event_bytes(*m_record, event));
     case Time: return event.duration_ns > 0 ? formatDuration(event.duration_ns) : QString();
     default: return {};

@@ -173,7 +173,7 @@ GenealogyView::Told GenealogyView::tell(std::uint64_t index) const {
     const std::uint32_t size = std::max(1u, lane.info().block_size), first = m_lineage.logical() * size;
     Told told;
     told.step = m_events.stepOf(index);
-    told.sentence = QString::fromStdString(describe_cause(*cursor()->recording(), lane, event));
+    told.sentence = QString::fromStdString(describe_event(*cursor()->recording(), lane, index));
     switch (event.kind) {
     case EventKind::fork: told.position = event.tokens; break;
     case EventKind::copy_on_write:

@@ -172,7 +172,7 @@ QString HistoryView::tipAt(const QPointF& position) const {
     const HistoryFrame now = frame();
     for (const Glyph& glyph : m_glyphs)
         if (QLineF(glyph.centre, position).length() < 7 * unit())
-            return QString::fromStdString(describe_cause(*m_seen, m_index->lane(), m_index->lane().events()[glyph.event]));
+            return QString::fromStdString(describe_event(*m_seen, m_index->lane(), glyph.event));
     if (!now.plot.contains(position)) return {};
     const auto block = blockUnder(now, position.y());
     const double at = now.axis.stepAt(position.x());

@@ -107,7 +107,7 @@ void InspectorView::tellHistory(BlockId block) {
             // What nobody owns and nothing caches has no content whose origin could be told.
             if (origin) born = true;
             if (origin && (stored.owners > 0 || stored.hashed || stored.held)) tell = true;
-            if (tell) say(tr("Step %1: %2").arg(s).arg(QString::fromStdString(describe_cause(*cursor()->recording(), lane, event))));
+            if (tell) say(tr("Step %1: %2").arg(s).arg(QString::fromStdString(describe_event(*cursor()->recording(), lane, i))));
         }
     }
 }

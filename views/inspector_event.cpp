@@ -26,7 +26,7 @@ void InspectorView::describeEvent(std::uint64_t index) {
     const Event& event = lane.events()[index];
     head(kindLabel(event.kind),
          event.sequence.valid() ? std::optional<unsigned>(event.sequence.value) : std::nullopt);
-    say(QString::fromStdString(describe_cause(*cursor()->recording(), lane, event)));
+    say(QString::fromStdString(describe_event(*cursor()->recording(), lane, index)));
     add(tr("Step"), QString::number(lane.step(low).step.value));
     add(tr("Since its start"), formatDuration(event.offset_ns), Origin::measured);
     if (event.sequence.valid()) add(tr("Sequence"), sequenceLabel(*cursor()->recording(), lane, event.sequence));

@@ -27,6 +27,7 @@ PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) 
     const Recording& recording = *cursor()->recording();
     const LogRange range = lane.step(step).events;
     const Event* chosen = nullptr;
+    std::uint64_t chosenIndex = 0;
     std::size_t chosenRank = std::size(order);
     std::vector<QString> blocks;
     std::uint64_t bytes = 0, duration = 0;
@@ -38,6 +39,7 @@ PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) 
         // Of equals: the first of the sequence in focus.
         if (rank < chosenRank || (chosen->sequence != cursor()->sequence() && event.sequence == cursor()->sequence())) {
             chosen = &event;
+            chosenIndex = i;
             chosenRank = rank;
             blocks.clear();
             m_touched.clear();
@@ -93,7 +95,7 @@ PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) 
     case EventKind::reject: callout.title = tr("Sequence %1 rejected").arg(who); break;
     default: callout.title = QString::fromLatin1(name_of(chosen->kind).data()).replace(QLatin1Char('_'), QLatin1Char(' ')); break;
     }
-    callout.cause = QString::fromStdString(describe_cause(recording, lane, *chosen));
+    callout.cause = QString::fromStdString(describe_event(recording, lane, chosenIndex));
     if (bytes > 0) callout.numbers.emplace_back(formatBytes(bytes), Origin::derived);
     if (duration > 0) callout.numbers.emplace_back(formatDuration(static_cast<double>(duration)), Origin::measured);
     return callout;

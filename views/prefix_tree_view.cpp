@@ -313,7 +313,7 @@ QString PrefixTreeView::describe(const PrefixTree::Node& node) const {
                                            .arg(originMark(Origin::predicted), formatCount(node.next), QString::fromStdString(lane.info().policy.radix_eviction))
                                      : tr("%1 no. %2 in the free queue").arg(measured, formatCount(node.next)));
     if (node.orphan) lines << tr("The block before it is gone: no request can hit it until that is computed again.");
-    if (node.evicted) lines << tr("Step %1: %2").arg(formatCount(node.evictedAt), QString::fromStdString(describe_cause(recording, lane, lane.events()[node.event])));
+    if (node.evicted) lines << tr("Step %1: %2").arg(formatCount(node.evictedAt), QString::fromStdString(describe_event(recording, lane, node.event)));
     return lines.join(QLatin1Char('\n'));
 }
 

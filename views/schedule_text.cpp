@@ -31,7 +31,7 @@ QString ScheduleView::describe(SequenceId sequence, std::uint32_t step) const {
     const QString measured = originMark(Origin::measured);
     QStringList lines;
     const auto sentence = [&](std::uint64_t event) {
-        return QString::fromStdString(describe_cause(recording, lane, lane.events()[event]));
+        return QString::fromStdString(describe_event(recording, lane, event));
     };
     const QString who = sequenceLabel(recording, lane, sequence);
     if (step < row.first) {
@@ -88,7 +88,7 @@ QString ScheduleView::csv() const {
     if (!lane || m_data.steps() == 0) return csv;
     const auto [begin, end] = range();
     const auto sentence = [&](std::uint64_t event) {
-        return QString::fromStdString(describe_cause(*cursor()->recording(), *lane, lane->events()[event]));
+        return QString::fromStdString(describe_event(*cursor()->recording(), *lane, event));
     };
     const Layout layout = layoutFor(QRectF(rect()));
     for (std::size_t i = 0; i < m_order.size(); ++i) {

@@ -304,7 +304,7 @@ QString TimelineView::tipAt(const QPointF& position) const {
                       tr("%1 %2 prefill and %3 decode tokens").arg(mark, formatCount(record.prefill_tokens), formatCount(record.decode_tokens))};
     for (const TimelineData::Mark& entry : m_data.marks())
         if (entry.step == static_cast<std::uint32_t>(step) && lines.size() < 8)
-            lines << QString::fromStdString(describe_cause(*cursor()->recording(), *lane, lane->events()[entry.event]));
+            lines << QString::fromStdString(describe_event(*cursor()->recording(), *lane, entry.event));
     return lines.join(QLatin1Char('\n'));
 }
 

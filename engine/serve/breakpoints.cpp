@@ -42,7 +42,7 @@ std::optional<BreakpointHit> breakpoint_hit(const Breakpoint& breakpoint, const 
         std::uint64_t at = step.events.begin;
         while (at < step.events.end && !matches(breakpoint, recording, lane, lane.events()[at])) ++at;
         if (at == step.events.end) return std::nullopt;
-        why += "; " + describe_cause(recording, lane, lane.events()[at]);
+        why += "; " + describe_event(recording, lane, at);
         event = at;
     }
     if (breakpoint.token) {
