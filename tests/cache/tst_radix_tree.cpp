@@ -79,7 +79,7 @@ class TestRadixTree : public QObject {
 private Q_SLOTS:
     void init() { QTest::failOnWarning(QRegularExpression(".*")); }
 
-    void r1_aMatchInsideAnEdgeSplitsItAndKeepsTheTotal() {
+    void R1_aMatchInsideAnEdgeSplitsItAndKeepsTheTotal() {
         Scene scene;
         scene.insert({1, 2, 3});
         QCOMPARE(scene.sizes(), QByteArray("3 3 0"));
@@ -93,7 +93,7 @@ private Q_SLOTS:
         QCOMPARE(scene.sizes(), QByteArray("3 3 0"));
     }
 
-    void r2_whatIsThereIsNotStoredAgain() {
+    void R2_whatIsThereIsNotStoredAgain() {
         Scene scene;
         QCOMPARE(scene.insert(range(1, 8)).present, 0u);
         QCOMPARE(scene.insert({1, 2, 9, 10}).present, 2u);
@@ -104,7 +104,7 @@ private Q_SLOTS:
         QCOMPARE(text(scene.tree.match({Tokens{1, 2, 9, 10}, {}}).pages), QByteArray("1 2 11 12"));
     }
 
-    void r3_queriesOnlySplit() {
+    void R3_queriesOnlySplit() {
         Scene scene;
         scene.insert(range(1, 16));
         for (TokenId last = 16; last >= 1; --last) {
@@ -115,7 +115,7 @@ private Q_SLOTS:
         QCOMPARE(scene.tree.matching_tokens({range(1, 20), {}}), 16u);
     }
 
-    void r4_onlyWholePagesCount() {
+    void R4_onlyWholePagesCount() {
         Scene scene(2);
         const auto inserted = scene.insert({1, 2, 3, 4, 5});
         QCOMPARE(inserted.present, 0u);
@@ -126,7 +126,7 @@ private Q_SLOTS:
         QCOMPARE(scene.tree.path_pages(inserted.node), (std::vector<BlockId>{BlockId(1), BlockId(2)}));
     }
 
-    void r5_extraKeysShareNothing() {
+    void R5_extraKeysShareNothing() {
         Scene scene;
         const std::vector<ExtraKeys> keys{{}, {"a", ""}, {"", "a"}, {"ab", "c"}, {"a", "bc"}};
         for (const ExtraKeys& key : keys) QCOMPARE(scene.insert({1, 2, 3}, key).present, 0u);
@@ -139,7 +139,7 @@ private Q_SLOTS:
         QCOMPARE(scene.match({1, 2, 3}, {"a", ""}), std::size_t{3});
     }
 
-    void r6_lockedNodesStay() {
+    void R6_lockedNodesStay() {
         Scene scene;
         const RadixNodeId node = scene.insert({1, 2, 3}).node;
         scene.tree.lock(node);
@@ -166,7 +166,7 @@ private Q_SLOTS:
         QCOMPARE(scene.sizes(), QByteArray("6 6 0"));
     }
 
-    void r7_theLeastRecentlyUsedLeafGoesAlone() {
+    void R7_theLeastRecentlyUsedLeafGoesAlone() {
         Scene scene;
         scene.insert({1, 2});
         scene.insert({5, 6});
@@ -221,7 +221,7 @@ private Q_SLOTS:
         QCOMPARE(scene.match({1, 2}), std::size_t{2});
     }
 
-    void r10_aPageIsToldWithItsParentAndANodeGoesInOnePiece() {
+    void R10_aPageIsToldWithItsParentAndANodeGoesInOnePiece() {
         Listener listener;
         Scene scene(2);
         scene.tree.set_listener(&listener);

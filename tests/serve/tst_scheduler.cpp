@@ -16,7 +16,7 @@ class TestScheduler : public QObject {
 private Q_SLOTS:
     void init() { QTest::failOnWarning(QRegularExpression(".*")); }
 
-    void longPromptsShareTheBudgetUnderTheirThreshold() {  // S1
+    void S1_longPromptsShareTheBudgetUnderTheirThreshold() {
         SchedulerOptions given = budget(1024);
         given.long_prefill_token_threshold = 400;
         Bench bench(given, pool(1000));
@@ -30,7 +30,7 @@ private Q_SLOTS:
         QCOMPARE(bench.schedule.sequences[2].first, 448u);
     }
 
-    void shortPromptsDoNotOvertakeAHeadThatDoesNotFitTheBudget() {  // S2
+    void S2_shortPromptsDoNotOvertakeAHeadThatDoesNotFitTheBudget() {
         for (const bool chunked : {true, false}) {
             SchedulerOptions given = budget(1024, 3);
             given.chunked_prefill = chunked;
@@ -55,7 +55,7 @@ private Q_SLOTS:
         QCOMPARE(bench.request("b").output_tokens(), 10u);
     }
 
-    void waitingFollowsPriorityThenArrival_data() {  // S5
+    void S5_waitingFollowsPriorityThenArrival_data() {
         QTest::addColumn<QList<int>>("priorities");
         QTest::addColumn<QByteArray>("order");
         QTest::newRow("three") << QList<int>{2, 0, 1} << QByteArray("bca");
@@ -63,7 +63,7 @@ private Q_SLOTS:
         QTest::newRow("equal") << QList<int>{1, 1, 1} << QByteArray("abc");
         QTest::newRow("below zero") << QList<int>{0, -5, 5} << QByteArray("bac");
     }
-    void waitingFollowsPriorityThenArrival() {
+    void S5_waitingFollowsPriorityThenArrival() {
         QFETCH(QList<int>, priorities);
         QFETCH(QByteArray, order);
         SchedulerOptions given = budget(1000);
@@ -94,7 +94,7 @@ private Q_SLOTS:
         QCOMPARE(bench.request("a").output_tokens(), 20u);
     }
 
-    void aStepThatPreemptedAdmitsNobody() {  // S6
+    void S6_aStepThatPreemptedAdmitsNobody() {
         SchedulerOptions given = budget(100);
         given.reserve_full_prompt = false;
         Bench bench(given, pool(5));  // 4 blocks
@@ -112,7 +112,7 @@ private Q_SLOTS:
         for (const char* name : {"a", "b", "c"}) QCOMPARE(bench.request(name).output_tokens(), bench.request(name).new_tokens());
     }
 
-    void shortPromptsDoNotOvertakeAHeadThatDoesNotFitThePool() {  // S7
+    void S7_shortPromptsDoNotOvertakeAHeadThatDoesNotFitThePool() {
         Bench bench(budget(1000), pool(11));
         bench.add(100, 20);  // 7 of 10 blocks
         bench.add(60, 10);   // 4
@@ -125,7 +125,7 @@ private Q_SLOTS:
         QCOMPARE(bench.step(), QByteArray("b60 c5"));  // the first has ended
     }
 
-    void hitsAreCountedOnceAndApartAfterAPreemption() {  // S8
+    void S8_hitsAreCountedOnceAndApartAfterAPreemption() {
         SchedulerOptions given = budget(1000);
         CacheManagerOptions cache = pool(7);
         cache.prefix_caching = true;
@@ -159,7 +159,7 @@ private Q_SLOTS:
         QCOMPARE(uncached.schedule.queried_tokens, std::uint64_t(0));   // caching off: 0/0
     }
 
-    void resettingNeedsAllToBePreemptedAndKeepsTheirOrder() {  // S9
+    void S9_resettingNeedsAllToBePreemptedAndKeepsTheirOrder() {
         CacheManagerOptions cache = pool(40);
         cache.prefix_caching = true;
         Bench bench(budget(1000), cache);
@@ -173,7 +173,7 @@ private Q_SLOTS:
         bench.run();
     }
 
-    void aRequestLongerThanPoolOrContextIsRejected() {  // S10
+    void S10_aRequestLongerThanPoolOrContextIsRejected() {
         Bench bench(budget(1000), pool(11), 1000);
         Request& request = bench.add(100, 61);  // 160 slots: exactly the pool
         QVERIFY(!bench.scheduler->rejection(request));

@@ -57,7 +57,7 @@ private Q_SLOTS:
         bench.run();
     }
 
-    void aStaticBatchLastsUntilItsLongestMemberEnds() {  // K4
+    void K4_aStaticBatchLastsUntilItsLongestMemberEnds() {
         const auto steps = [](Batching batching, int times) {
             SchedulerOptions given = budget(1000, 4);
             given.batching = batching;

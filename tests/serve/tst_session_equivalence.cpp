@@ -69,7 +69,7 @@ class TestSessionEquivalence : public QObject {
 private Q_SLOTS:
     void init() { QTest::failOnWarning(QRegularExpression(".*")); }
 
-    void hitsForksAndPreemptionGiveTheLogitsOfAnUndisturbedRun_data() {
+    void S11_hitsForksAndPreemptionGiveTheLogitsOfAnUndisturbedRun_data() {
         QTest::addColumn<QByteArray>("cache");
         QTest::addColumn<QByteArray>("scheduler");
         QTest::addColumn<QByteArray>("actions");
@@ -95,7 +95,7 @@ private Q_SLOTS:
         row("static batch", R"("block_size": 4, "blocks": 40)", R"("batching": "static")", "", EventKind::decode);
         row("reset in between", R"("blocks": 200)", "", R"({"at_step": 9, "do": "preempt", "request": "e"}, {"at_step": 9, "do": "preempt", "request": "d"}, {"at_step": 9, "do": "preempt", "request": "c"}, {"at_step": 9, "do": "preempt", "request": "b"}, {"at_step": 9, "do": "preempt", "request": "a"}, {"at_step": 9, "do": "reset_prefix_cache"})", EventKind::reset);
     }
-    void hitsForksAndPreemptionGiveTheLogitsOfAnUndisturbedRun() {
+    void S11_hitsForksAndPreemptionGiveTheLogitsOfAnUndisturbedRun() {
         QFETCH(QByteArray, cache);
         QFETCH(QByteArray, scheduler);
         QFETCH(QByteArray, actions);

@@ -203,7 +203,7 @@ private Q_SLOTS:
         QCOMPARE(outputs(*all.recording, LaneId{0}, "b"), outputs(*reordered.recording, LaneId{0}, "b"));
     }
 
-    void keyHeadsThatAreCopiesGiveTheSameLogits() {  // K1
+    void K1_keyHeadsThatAreCopiesGiveTheSameLogits() {
         const auto gqa = load_model(fixtures + "tiny-gqa");
         VERIFY_RESULT(gqa);
         const Model& few = **gqa;

@@ -125,7 +125,7 @@ private Q_SLOTS:
         QCOMPARE(hits(R"("do": "reset_prefix_cache")"), (std::pair<qsizetype, qsizetype>(0, 0)));
     }
 
-    void hitTokensAreCountedAtAdmission() {  // S8, N1
+    void N1_hitTokensAreCountedAtAdmission() {
         auto s = session(R"("lanes": [{"cache": {"block_size": 8, "blocks": 60}}], "requests": [)" + request("a", 16, 2) + "," + request("b", 16, 2, R"(, "arrival_step": 3)") + "]");
         VERIFY_RESULT(s->run_to_end());
         const StepRecord& step = s->recording()->lane(lane0).step(3);
@@ -134,7 +134,7 @@ private Q_SLOTS:
         QCOMPARE(step.prefill_tokens, 8u);                 // and never a query of no tokens
     }
 
-    void aResumedSequenceAsksForNoBlockTwice() {  // N2
+    void N2_aResumedSequenceAsksForNoBlockTwice() {
         auto s = session(R"("lanes": [{"cache": {"block_size": 8, "blocks": 20}}], "requests": [)" + request("a", 16, 6) +
                          R"(], "actions": [{"at_step": 2, "do": "preempt", "request": "a"}])");
         VERIFY_RESULT(s->run_to_end());
@@ -145,7 +145,7 @@ private Q_SLOTS:
         QCOMPARE(outputs(*s->recording(), lane0, "a"), forced(6));
     }
 
-    void swappedBlocksComeBackInTheirOrder() {  // C5; that the content is equal, the equivalence test shows
+    void C5_swappedBlocksComeBackInTheirOrder() {  // C5; that the content is equal, the equivalence test shows
         auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 20, "prefix_caching": false}, "scheduler": {"preemption": "swap", "swap_blocks": 8}}], "requests": [)" +
                          request("a", 10, 8) + R"(], "actions": [{"at_step": 2, "do": "preempt", "request": "a"}])");
         VERIFY_RESULT(s->run_to_end());
