@@ -16,7 +16,7 @@ constexpr std::array cause_names = {
     "sequence_cancelled", "sequence_failed", "sequence_preempted", "batch_ended", "beam_dropped", "swapped_out",
     "swapped_in", "recomputed", "token_budget", "whole_prompt", "next_token", "end_of_sequence", "length_reached",
     "forced_tokens_used_up", "no_kv_cache", "out_of_window", "out_of_chunk", "block_needed", "duplicate_owner",
-    "prefix_shared", "shared_block_written", "last_owner_writes", "grown_by_copy", "parallel_sampling",
+    "prefix_shared", "hash_collision", "keys_confused", "shared_block_written", "last_owner_writes", "grown_by_copy", "parallel_sampling",
     "beam_search", "block_full", "priority", "last_running", "shortest_output", "leaf_evicted", "requested",
 };
 static_assert(cause_names.size() == cause_count);

@@ -14,9 +14,21 @@ HashChain::Rules HashIndex::rules(const CacheManagerOptions& options) {
 
 HashIndex::HashIndex(BlockPool& pool, const CacheManagerOptions& options)
     : m_pool(pool), m_options(options), m_rules(rules(options)), m_entries(pool.size()), m_buckets(std::bit_ceil(pool.size())) {
+    if (credulous()) m_truth.resize(pool.size());
     if (!options.compare_tokens) return;
     m_tokens.resize(pool.size() / page_blocks + 1);
     if (options.hash_bits < 256) m_exact.resize(pool.size());
+}
+
+HashChain HashIndex::truth_of(const CacheSequence& sequence, std::uint32_t blocks) const {
+    HashChain chain;
+    chain.extend({m_options.block_size, 256, true, false}, sequence.tokens, sequence.keys, blocks);
+    return chain;
+}
+
+Cause HashIndex::cause_of_hit(const CacheSequence& sequence, std::uint32_t logical, BlockId block) const {
+    if (!credulous() || m_truth[block.value] == truth_of(sequence, logical + 1).hash(logical)) return Cause::prefix_shared;
+    return m_options.hash_bits < 256 && !m_options.compare_tokens ? Cause::hash_collision : Cause::keys_confused;
 }
 
 const TokenId* HashIndex::tokens_of(std::uint32_t block) const {
@@ -160,6 +172,7 @@ void HashIndex::insert(BlockId block, const Key& key) {
     }
     m_pool.set_hash(block, hash);
     if (m_options.compare_tokens) keep_content(block, key);
+    if (key.truth) m_truth[block.value] = key.truth->hash(key.block);
 }
 
 // Out of the list of equal blocks and, if it was their first, out of its bucket's; the next equal one takes its place.
@@ -187,6 +200,7 @@ void HashIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, 
         PagedSequence::Group& own = state.groups[group];
         if (own.registered >= full) continue;
         state.chain.extend(m_rules, sequence.tokens, sequence.keys, full);
+        const HashChain truth = credulous() ? truth_of(sequence, full) : HashChain();
         std::uint32_t batch = own.registered;  // first block of the listener's batch
         const auto tell = [&](std::uint32_t end) {
             if (m_listener && end > batch)
@@ -201,7 +215,7 @@ void HashIndex::after_grow(const CacheSequence& sequence, PagedSequence& state, 
                 batch = block + 1;
                 continue;
             }
-            insert(id, {group, block, sequence.tokens, state.chain});
+            insert(id, {group, block, sequence.tokens, state.chain, credulous() ? &truth : nullptr});
             const std::uint64_t shown = first_bytes(state.chain.hash(block));
             Event event;
             event.kind = EventKind::store;

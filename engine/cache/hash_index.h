@@ -21,6 +21,7 @@ public:
     PrefixMatch match(const CacheSequence& sequence, HashChain& chain) override;
     bool holds(const PrefixMatch& match, const HashChain& chain) const override;
     void after_grow(const CacheSequence& sequence, PagedSequence& state, std::vector<Event>& events) override;
+    Cause cause_of_hit(const CacheSequence& sequence, std::uint32_t logical, BlockId block) const override;
     std::uint32_t group_of(BlockId block) const override { return m_entries[block.value].group; }
     void forget(BlockId block) override;
     void evict(BlockId block, std::vector<Event>& events) override;
@@ -46,6 +47,7 @@ private:
         std::uint32_t block;  // logical
         std::span<const TokenId> tokens;
         const HashChain& chain;
+        const HashChain* truth = nullptr;  // the chain by whole, tagged hashes, where hits may be wrong
     };
 
     // Bits from hash and group: high ones choose the bucket, low ones are the tag.
@@ -66,12 +68,17 @@ private:
     std::uint32_t longest_supported(std::uint32_t group, std::uint32_t blocks, const CacheSequence& sequence,
                                     const HashChain& chain, std::vector<BlockId>& found) const;
 
+    // By the rules chosen (for teaching) a hit can be wrong.
+    bool credulous() const { return (m_options.hash_bits < 256 && !m_options.compare_tokens) || !m_options.tag_extra_keys; }
+    HashChain truth_of(const CacheSequence& sequence, std::uint32_t blocks) const;
+
     static constexpr std::uint32_t page_blocks = 1024;
 
     BlockPool& m_pool;
     const CacheManagerOptions& m_options;
     HashChain::Rules m_rules;
     std::vector<Entry> m_entries;                      // (blocks); counts while the pool says that it has a hash
+    std::vector<BlockHash> m_truth;                    // (blocks) what a block really holds; empty unless credulous
     std::vector<std::uint32_t> m_buckets;              // (a power of two >= blocks) first block
     std::vector<std::unique_ptr<TokenId[]>> m_tokens;  // pages of (page_blocks, block_size)
     std::vector<BlockHash> m_exact;                    // (blocks), where hashes are shortened

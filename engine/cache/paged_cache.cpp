@@ -147,8 +147,8 @@ void PagedCache::take_hits(const CachePlan& plan, PagedSequence& state, std::vec
             const bool null = id == null_block_id;
             m_pool.touch(id);
             own.nulls += null;
-            Event event = event_of(null ? EventKind::null_block : EventKind::prefix_hit, null ? unseen : Cause::prefix_shared,
-                                   plan.sequence.id, id, group);
+            const Cause hit = null || !m_index ? unseen : m_index->cause_of_hit(plan.sequence, block, id);
+            Event event = event_of(null ? EventKind::null_block : EventKind::prefix_hit, hit, plan.sequence.id, id, group);
             event.other = block;
             event.tokens = null ? 0 : m_options.block_size;
             events.push_back(event);

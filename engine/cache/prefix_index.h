@@ -36,6 +36,8 @@ public:
     // Whether a match still holds: its blocks have not lost their content since.
     virtual bool holds(const PrefixMatch& match, const HashChain& chain) const = 0;
 
+    // Why the sequence gets this block at this logical index of its prefix: prefix_shared, or what was mistaken.
+    virtual Cause cause_of_hit(const CacheSequence&, std::uint32_t /*logical*/, BlockId) const { return Cause::prefix_shared; }
     // The sequence was given its hits: they stand in its tables and are touched.
     virtual void after_match(const CacheSequence&, PagedSequence&) {}
     // It has slots for its first `covered` tokens, which are computed in this step at the latest.

@@ -65,6 +65,8 @@ Text Sentence::what() const {
     case EventKind::reject: return who() + " was rejected";
     case EventKind::prefix_hit:
         if (event.cause == Cause::duplicate_owner) return who() + " took " + block_name(event.block) + " for a block of its own";
+        if (event.cause == Cause::hash_collision || event.cause == Cause::keys_confused)
+            return who() + " took " + block_name(event.block) + " for " + counted(event.tokens, "token") + " of its prefix";
         return who() + " found " + counted(event.tokens, "token") + " of its prefix in " + block_name(event.block);
     case EventKind::allocate: return who() + (event.cause == Cause::reservation ? " reserved " : " opened ") + block_name(event.block);
     case EventKind::fork: {
@@ -209,9 +211,11 @@ Text Sentence::why() const {
     case Cause::leaf_evicted: return whoever_needs() + " and it was the next leaf of the radix tree to go";
     case Cause::out_of_window: return "its positions lie before the attention window";
     case Cause::block_needed:
-        if (event.kind == EventKind::preempt) return victim("gave way");
+        if (event.kind == EventKind::preempt) return victim("only waits for the other beams of its request");
         return whoever_needs() + " and it was first in the free queue";
     case Cause::duplicate_owner: return "the radix tree holds a block with the same tokens";
+    case Cause::hash_collision: return "another prefix has the same shortened hash and tokens are not compared: a wrong hit";
+    case Cause::keys_confused: return "a salt and an adapter of one name have the same untagged hash: a wrong hit";
     case Cause::prefix_shared: return "an earlier sequence computed the same prefix";
     case Cause::requested: return "it was asked for";
     case Cause::capacity: return "the capacity is used up";

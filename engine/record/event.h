@@ -83,6 +83,8 @@ enum class Cause : std::uint8_t {
     block_needed,            // evict: the block at the head of the free queue was taken; preempt: `other` needed a block
     duplicate_owner,         // prefix_hit, free: the radix tree had the same tokens; its block replaces the sequence's
     prefix_shared,           // prefix_hit
+    hash_collision,          // prefix_hit: a wrong one, another prefix has the same shortened hash
+    keys_confused,           // prefix_hit: a wrong one, other extra keys have the same untagged hash
     shared_block_written,    // copy_on_write: it appends to a block that has another owner
     last_owner_writes,       // evict: it appends in place to a hashed block that nobody else owns
     grown_by_copy,           // copy_on_write, allocate, free: a contiguous region grew by moving to a larger one

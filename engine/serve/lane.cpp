@@ -173,6 +173,11 @@ void Lane::close_step(const Schedule& schedule) {
 
 // With nothing running and nothing to come, a head that is not admitted never will be.
 void Lane::end_stuck_request(const Schedule& schedule) {
+    if (schedule.stuck) {
+        m_endings.push_back({schedule.stuck, Cause::sequence_failed,
+                             "request '" + schedule.stuck->name + "' cannot go on although nothing else runs; give the lane more blocks"});
+        return;
+    }
     if (!schedule.sequences.empty() || !m_scheduler->running().empty() || m_scheduler->waiting().empty()) return;
     if (std::any_of(schedule.events.begin(), schedule.events.end(), [](const Event& e) { return e.kind == EventKind::preempt; })) return;
     if (m_preempted_by_action || !m_ended_in_batch.empty()) return;

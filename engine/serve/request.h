@@ -47,6 +47,8 @@ struct Request {
     std::uint32_t width = 1;             // sequences it will need room for in the batch: `n` or beams until they are there
     bool beam = false;
     bool child = false;                  // not the request's only sequence: a fork, a sample, a beam
+    static constexpr std::uint32_t not_alone = 0xFFFFFFFFu;
+    std::uint32_t alone_at = not_alone;  // computed tokens when it last gave way to itself with nobody else running
     bool parked = false;                 // a beam that has proposed its continuations and waits for the other beams
 
     RequestStatus status = RequestStatus::coming;

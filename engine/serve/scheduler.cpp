@@ -153,7 +153,17 @@ Result<bool> Scheduler::make_room(Request& request, std::uint32_t count, std::ui
             return true;
         }
         Cause cause = Cause::none;
-        Request& victim = *victim_of(cause);
+        Request* chosen = victim_of(cause);
+        // Before it gives way itself: a beam that only waits for the others needs nothing now, and the others may need
+        // what it holds.
+        if (chosen == &request) {
+            const auto parked = std::find_if(m_running.rbegin(), m_running.rend(), [](const Request* r) { return r->parked; });
+            if (parked != m_running.rend()) {
+                chosen = *parked;
+                cause = Cause::block_needed;
+            }
+        }
+        Request& victim = *chosen;
         undo(victim, budget, schedule);
         if (auto done = preempt(victim, &request, cause, schedule.events); !done) return done.error();
         if (&victim == &request) return false;
@@ -169,9 +179,15 @@ Result<void> Scheduler::run_running(std::uint32_t& budget, Schedule& schedule) {
         }
         std::uint32_t count = tokens_for(request, request.computed);
         if (m_cache) count = std::min(count, budget);
+        const std::uint32_t had = request.computed;
         auto room = make_room(request, count, budget, schedule);
         if (!room) return room.error();
-        if (!*room) break;  // nobody behind it is more important
+        if (!*room) {
+            // With nobody else to take from, the same wall twice is no question of time.
+            if (m_running.empty() && request.alone_at == had) schedule.stuck = &request;
+            request.alone_at = m_running.empty() ? had : Request::not_alone;
+            break;  // nobody behind it is more important
+        }
         if (m_cache) budget -= count;
         add(request, m_cache ? request.computed : 0, count, schedule);
         // Victims before it have left the list.
@@ -345,50 +361,6 @@ Result<void> Scheduler::unpark(Schedule& schedule) {
     for (const Request* request : m_waiting.requests())
         if (!request->parked) return preempt(*m_running.back(), request, Cause::last_running, schedule.events);
     return {};
-}
-
-std::uint64_t Scheduler::slots_reserved_for(const Request* request) const {
-    if (!request || !m_cache || m_cache->options().kind == CacheKind::paged) return 0;
-    const CacheSequence view = request->view();
-    GrowRequest grow;
-    grow.sequence = &view;
-    grow.new_tokens = std::min(tokens_for(*request, 0), m_options.max_num_batched_tokens);
-    grow.admission = true;
-    grow.whole_prompt = m_options.reserve_full_prompt;
-    return std::uint64_t{m_cache->plan_grow(grow).needed_blocks} * m_cache->block_size();
-}
-
-std::optional<Rejection> Scheduler::rejection(const Request& request) const {
-    const std::uint64_t slots = request.slots_needed();
-    const auto counts = [&](Cause cause, std::uint64_t needed, std::uint64_t there_are, std::string sentence) {
-        const auto cut = [](std::uint64_t n) { return static_cast<std::uint32_t>(std::min<std::uint64_t>(n, UINT32_MAX - 1)); };
-        return Rejection{cause, cut(needed), cut(there_are), std::move(sentence)};
-    };
-    const std::string who = "request '" + request.name + "' needs " + std::to_string(slots) + " slots (" +
-                            std::to_string(request.prompt_tokens) + " prompt + " + std::to_string(request.new_tokens()) +
-                            " new tokens - 1)";
-    if (m_context > 0 && slots > m_context)
-        return counts(Cause::exceeds_context, slots, m_context,
-                      who + ", but the context holds " + std::to_string(m_context) +
-                          "; give it a shorter prompt or fewer new tokens");
-    if (request.width > m_options.max_num_seqs)
-        return counts(Cause::capacity, request.width, m_options.max_num_seqs,
-                      "request '" + request.name + "' asks for " + std::to_string(request.width) + " sequences, but " +
-                          std::to_string(m_options.max_num_seqs) + " may run; raise max_num_seqs");
-    if (!m_cache) return std::nullopt;
-    const std::uint32_t cap = m_options.long_prefill_token_threshold;
-    const std::uint32_t piece = cap > 0 ? std::min(request.prompt_tokens, cap) : request.prompt_tokens;
-    if (!m_options.chunked_prefill && piece > m_options.max_num_batched_tokens)
-        return counts(Cause::capacity, piece, m_options.max_num_batched_tokens,
-                      "request '" + request.name + "' has a prompt of " + std::to_string(request.prompt_tokens) +
-                          " tokens, but a step takes " + std::to_string(m_options.max_num_batched_tokens) +
-                          " and chunked prefill is off; raise max_num_batched_tokens or allow chunked prefill");
-    const std::uint64_t most = m_cache->most_slots(request.prompt_tokens, std::min(piece, m_options.max_num_batched_tokens));
-    if (slots > most)
-        return counts(Cause::exceeds_pool, slots, most,
-                      who + ", but the whole pool has " + std::to_string(most) +
-                          "; give the lane more blocks, or the request a shorter prompt or fewer new tokens");
-    return std::nullopt;
 }
 
 }  // namespace kvloupe

@@ -39,6 +39,7 @@ struct Schedule {
     std::uint64_t queried_tokens = 0;
     std::uint64_t preempted_hit_tokens = 0;
     std::uint64_t preempted_queried_tokens = 0;
+    Request* stuck = nullptr;                  // alone, it gave way to itself at the same token twice: it cannot go on
 };
 
 // Why a request can never run.

@@ -114,6 +114,9 @@ private Q_SLOTS:
         QCOMPARE(run.count("256 bits", EventKind::prefix_hit), 0);
         QCOMPARE(run.count("2 bits, compared", EventKind::prefix_hit), 0);
         QVERIFY(run.count("2 bits, believed", EventKind::prefix_hit, "b") > 0);
+        const LaneRecord& lane = run.lane("2 bits, believed");
+        for (std::size_t i = 0; i < lane.events().size(); ++i)
+            if (lane.events()[i].kind == EventKind::prefix_hit) QCOMPARE(int(lane.events()[i].cause), int(Cause::hash_collision));
     }
 
     void aSaltIsTakenForAnAdapterOnlyUntagged() {

@@ -246,6 +246,28 @@ private Q_SLOTS:
             QVERIFY(sequence.status == SequenceStatus::finished || sequence.status == SequenceStatus::cancelled);
     }
 
+    // Beams that do not fit together take turns: one that only waits gives way. Without that the last one would compute and
+    // lose the same tokens for ever.
+    void beamsThatDoNotFitTogetherTakeTurns_data() {
+        QTest::addColumn<QByteArray>("rest");
+        QTest::newRow("one request, one token a step")
+            << QByteArray(R"("lanes": [{"cache": {"blocks": 40, "block_size": 3, "prefix_index": "radix"}, "scheduler": {"max_num_batched_tokens": 1, "reserve_full_prompt": false}}],
+                             "requests": [{"id": "a", "prompt_tokens": [6, 6, 6], "max_new_tokens": 40, "beam_width": 3}])");
+        QTest::newRow("beside another request")
+            << QByteArray(R"("lanes": [{"cache": {"blocks": 40, "block_size": 1, "prefix_caching": false}, "scheduler": {"max_num_batched_tokens": 5, "reserve_full_prompt": false}}],
+                             "requests": [{"id": "a", "prompt_tokens": [6, 6, 6, 80, 53, 49, 50, 39, 33, 40, 51, 32, 24, 21, 37, 32, 86, 98, 42, 24, 60, 96, 69], "max_new_tokens": 5, "beam_width": 2},
+                                          {"id": "b", "prompt_tokens": [5, 92, 66, 11, 10, 22, 51, 25, 77, 18], "max_new_tokens": 5, "arrival_step": 3}])");
+    }
+    void beamsThatDoNotFitTogetherTakeTurns() {
+        QFETCH(const QByteArray, rest);
+        auto s = session(rest);
+        s->step(20000);
+        s->wait();
+        QCOMPARE(int(s->recording()->phase()), int(Phase::finished));
+        for (const auto& sequence : s->recording()->lane(lane0).state_after(s->recording()->lane(lane0).step_count() - 1).sequences())
+            QCOMPARE(int(sequence.status), int(SequenceStatus::finished));
+    }
+
     void withoutACacheSamplesAndBeamsAreTheSame() {
         auto s = session(R"("lanes": [{"cache": {"dtype": "f32", "block_size": 4}}, {"kv_cache": false}], "requests": [{"id": "n", "prompt_tokens": [5, 6, 7], "n": 3, "temperature": 1.5, "max_new_tokens": 6},
                                {"id": "b", "prompt_tokens": [8, 9, 10, 11], "beam_width": 2, "max_new_tokens": 6}])");
