@@ -9,6 +9,8 @@
 #include <QLayout>
 #include <QTimer>
 
+#include <algorithm>
+
 namespace kvloupe {
 
 TabPage::TabPage(QString name, const TabLayout& layout, Cursor* cursor, QWidget* parent)
@@ -84,11 +86,26 @@ void TabPage::giveSizes() {
 
 bool TabPage::restoreLayout(const QByteArray& state) {
     m_own = restoreState(state);
+    if (m_own) m_state = state;
     return m_own;
+}
+
+QByteArray TabPage::layoutToSave() const {
+    const bool changed = m_own || std::any_of(m_docks.begin(), m_docks.end(), [](const QDockWidget* dock) {
+        return dock->isHidden() || dock->isFloating();
+    });
+    if (!changed) return {};
+    return isVisible() || m_state.isEmpty() ? saveState() : m_state;
+}
+
+void TabPage::hideEvent(QHideEvent* event) {
+    if (m_seen) m_state = saveState();
+    QMainWindow::hideEvent(event);
 }
 
 void TabPage::showEvent(QShowEvent* event) {
     QMainWindow::showEvent(event);
+    m_seen = true;
     giveSizesSoon();
 }
 
