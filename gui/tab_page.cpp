@@ -119,9 +119,11 @@ void TabPage::resizeEvent(QResizeEvent* event) {
     if (!m_own && isVisible()) giveSizes();
 }
 
-void TabPage::mouseReleaseEvent(QMouseEvent* event) {
-    m_own = true;
-    QMainWindow::mouseReleaseEvent(event);
+// The main window itself takes a release that ends the move of a separator; what comes up from a view, nobody takes.
+bool TabPage::event(QEvent* event) {
+    const bool done = QMainWindow::event(event);
+    if (event->type() == QEvent::MouseButtonRelease && event->isAccepted()) m_own = true;
+    return done;
 }
 
 void TabPage::resetLayout() {

@@ -54,7 +54,7 @@ protected:
     void hideEvent(QHideEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
     void changeEvent(QEvent* event) override;
-    void mouseReleaseEvent(QMouseEvent* event) override;  // of a separator between docks
+    bool event(QEvent* event) override;
 
 private:
     void arrange();

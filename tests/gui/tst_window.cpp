@@ -216,6 +216,24 @@ private Q_SLOTS:
             QVERIFY2(!QSettings().contains(QStringLiteral("layout/") + QLatin1String(tab)), tab);
     }
 
+    void aMovedSeparatorIsSavedAndAClickIsNot() {
+        MainWindow window;
+        window.resize(1600, 1000);
+        window.show();
+        openBundled(window);
+        TabPage* page = window.page(0);
+        QTest::qWait(50);
+        QTest::mouseClick(page->docks().last()->widget(), Qt::LeftButton);
+        QVERIFY(page->layoutToSave().isEmpty());
+        const QRect left = page->docks().first()->geometry();  // lanes, left of a separator
+        const QPoint at(left.right() + 2, left.center().y());
+        QVERIFY(!page->childAt(at));
+        QTest::mousePress(page, Qt::LeftButton, {}, at);
+        QTest::mouseMove(page, at + QPoint(60, 0));
+        QTest::mouseRelease(page, Qt::LeftButton, {}, at + QPoint(60, 0));
+        QVERIFY(!page->layoutToSave().isEmpty());
+    }
+
     // Closed by the user while in view, kept although another tab is in view at the end and in a start of its own.
     void aLayoutOfATabOutOfViewIsKept() {
         QByteArray saved;
