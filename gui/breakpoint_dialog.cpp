@@ -45,7 +45,8 @@ QString BreakpointDialog::sentence(const Breakpoint& breakpoint) {
 BreakpointDialog::BreakpointDialog(std::vector<Breakpoint> breakpoints, const QStringList& lanes, QWidget* parent)
     : QDialog(parent), m_breakpoints(std::move(breakpoints)), m_list(new QListWidget), m_add(new QPushButton(tr("&Add"))),
       m_remove(new QPushButton(tr("Re&move"))), m_event(new QComboBox), m_lane(new QComboBox), m_request(new QLineEdit),
-      m_step(optionalNumber()), m_block(optionalNumber()), m_token(optionalNumber()), m_used(optionalNumber()) {
+      m_step(optionalNumber()), m_block(optionalNumber()), m_token(optionalNumber()), m_used(optionalNumber()),
+      m_problem(new QLabel) {
     setWindowTitle(tr("Breakpoints"));
     m_event->addItem(tr("any event"));
     for (int i = 0; i < event_kind_count; ++i) {
@@ -87,9 +88,16 @@ BreakpointDialog::BreakpointDialog(std::vector<Breakpoint> breakpoints, const QS
     layout->addWidget(hint);
     layout->addWidget(m_list);
     layout->addLayout(form);
+    m_problem->setWordWrap(true);
+    layout->addWidget(m_problem);
     layout->addLayout(line);
     layout->addWidget(buttons);
     fill();
+}
+
+void BreakpointDialog::setRequests(const QStringList& requests) {
+    m_requests = requests;
+    check();
 }
 
 void BreakpointDialog::propose(const Breakpoint& breakpoint) {
@@ -124,7 +132,11 @@ Breakpoint BreakpointDialog::fields() const {
 void BreakpointDialog::check() {
     Breakpoint given = fields();
     given.lane.reset();
-    m_add->setEnabled(!sentence(given).isEmpty());
+    const QString request = m_request->text().trimmed();
+    const bool unknown = !request.isEmpty() && m_requests && !m_requests->contains(request);
+    m_problem->setText(unknown ? tr("There is no request “%1”. A breakpoint on a request holds for all its sequences.").arg(request)
+                               : QString());
+    m_add->setEnabled(!unknown && !sentence(given).isEmpty());
     m_remove->setEnabled(m_list->currentRow() >= 0);
 }
 

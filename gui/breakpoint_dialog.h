@@ -8,6 +8,7 @@
 #include "engine/serve/scenario.h"
 
 class QComboBox;
+class QLabel;
 class QLineEdit;
 class QListWidget;
 class QPushButton;
@@ -26,6 +27,8 @@ public:
     static QString sentence(const Breakpoint& breakpoint);
     // The fields as this breakpoint, to be added with one click: for a block or request that was pointed at.
     void propose(const Breakpoint& breakpoint);
+    // Ids of the session's requests: a breakpoint on another one would never be reached.
+    void setRequests(const QStringList& requests);
     const std::vector<Breakpoint>& breakpoints() const { return m_breakpoints; }
 
 private:
@@ -36,6 +39,7 @@ private:
     void check();
 
     std::vector<Breakpoint> m_breakpoints;
+    std::optional<QStringList> m_requests;
     QListWidget* m_list;
     QPushButton *m_add, *m_remove;
     QComboBox* m_event;
@@ -45,6 +49,7 @@ private:
     QSpinBox* m_block;
     QSpinBox* m_token;
     QSpinBox* m_used;
+    QLabel* m_problem;
 };
 
 }  // namespace kvloupe

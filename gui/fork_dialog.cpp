@@ -84,7 +84,14 @@ void ForkDialog::check() {
         const auto position = static_cast<std::uint32_t>(m_position->value());
         const std::uint32_t blocks = (position + m_blockSize - 1) / m_blockSize;
         m_sentence->setText(position % m_blockSize == 0
-                                ? tr("%1 full blocks will be shared; nothing is copied.").arg(blocks)
+                                ? (blocks == 1 ? tr("%1 full block will be shared; nothing is copied.")
+                                               : tr("%1 full blocks will be shared; nothing is copied."))
+                                      .arg(blocks)
+                                : blocks == 1
+                                ? tr("1 block will be shared, with %1 of %2 slots: whoever writes into it first while the other "
+                                     "owns it copies it.")
+                                      .arg(position % m_blockSize)
+                                      .arg(m_blockSize)
                                 : tr("%1 blocks will be shared, the last with %2 of %3 slots: whoever writes into it first while "
                                      "the other owns it copies it.")
                                       .arg(blocks)

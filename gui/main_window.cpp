@@ -19,10 +19,12 @@
 #include <QFileInfo>
 #include <QLabel>
 #include <QMimeData>
+#include <QScreen>
 #include <QSettings>
 #include <QSpinBox>
 #include <QStackedWidget>
 #include <QStatusBar>
+#include <QStyle>
 #include <QUrl>
 #include <QVBoxLayout>
 
@@ -84,7 +86,8 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
 
-    resize(1600, 1000);
+    const QSize frame(0, style()->pixelMetric(QStyle::PM_TitleBarHeight));  // the window manager's, before it is known
+    resize(QSize(1600, 1000).boundedTo(screen()->availableSize() - frame));
     restore();
     updateCentre();
     updateState();
@@ -184,8 +187,14 @@ void MainWindow::save() {
     settings.setValue(QStringLiteral("geometry"), saveGeometry());
     settings.setValue(QStringLiteral("tab"), m_tabs->currentIndex());
     saveChoices();
-    for (const TabPage* page : m_pages)
-        settings.setValue(QStringLiteral("layout/") + page->name(), page->saveState());
+    for (const TabPage* page : m_pages) {
+        const QString key = QStringLiteral("layout/") + page->name();
+        const QByteArray layout = page->layoutToSave();
+        if (layout.isEmpty())
+            settings.remove(key);
+        else
+            settings.setValue(key, layout);
+    }
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
@@ -274,7 +283,7 @@ void MainWindow::updateNumbers() {
     const int step = cursor->stepOf(cursor->lane());
     if (step >= 0) {
         const StepRecord& record = lane->step(static_cast<std::size_t>(step));
-        m_stepText->setText(tr("Step %1: %2 tokens in %3 %4")
+        m_stepText->setText((record.computed_tokens == 1 ? tr("Step %1: %2 token in %3 %4") : tr("Step %1: %2 tokens in %3 %4"))
                                 .arg(step)
                                 .arg(record.computed_tokens)
                                 .arg(originMark(Origin::measured),

@@ -74,6 +74,7 @@ private:
     void proposeBreakpoint(const Breakpoint& breakpoint);
     void setBreakpoints(std::vector<Breakpoint> breakpoints);
     QStringList laneNames() const;
+    QStringList requestNames() const;
     void fork(SequenceId chosen, std::optional<std::uint32_t> position);
     void act(const ScenarioAction& action);
     void showViewMenu(View* view, const QPoint& global, const Pick& meant);

@@ -75,6 +75,7 @@ void MainWindow::addRequest() {
 void MainWindow::editBreakpoints() {
     if (!m_controller.hasSession()) return;
     BreakpointDialog dialog(m_controller.session()->breakpoints(), laneNames(), this);
+    dialog.setRequests(requestNames());
     if (dialog.exec() == QDialog::Accepted) setBreakpoints(dialog.breakpoints());
 }
 
@@ -179,7 +180,11 @@ void MainWindow::about() {
            "<tr><td>C, Shift+C</td><td>what the view with the focus shows (colour, order); its context menu has all</td></tr>"
            "<tr><td>N, Shift+N</td><td>in the events: next, previous of the kind</td></tr>"
            "<tr><td>Ctrl+D, Ctrl+B</td><td>fork a sequence, breakpoints</td></tr>"
-           "<tr><td>F1, F2, F4</td><td>Step, Compare, Profile</td></tr>"
+           "<tr><td>F1, F2, F3, F4</td><td>Step, Compare, Memory, Profile</td></tr>"
+           "<tr><td>Ctrl+A, Ctrl+R</td><td>add a request, start over</td></tr>"
+           "<tr><td>Ctrl+U</td><td>let the uncached lane continue</td></tr>"
+           "<tr><td>Ctrl+N, Ctrl+O, Ctrl+W</td><td>new session, open, close the session</td></tr>"
+           "<tr><td>+ &nbsp; −</td><td>closer, wider: the history, the genealogy, the prefix tree, plots</td></tr>"
            "<tr><td>F11</td><td>projector: full screen, large type</td></tr>"
            "<tr><td>Ctrl+E, Ctrl+C</td><td>export, copy the view that has the focus</td></tr>"
            "</table>"

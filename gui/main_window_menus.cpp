@@ -115,6 +115,7 @@ void MainWindow::act(const ScenarioAction& action) {
 void MainWindow::proposeBreakpoint(const Breakpoint& breakpoint) {
     if (!m_controller.hasSession()) return;
     BreakpointDialog dialog(m_controller.session()->breakpoints(), laneNames(), this);
+    dialog.setRequests(requestNames());
     dialog.propose(breakpoint);
     if (dialog.exec() == QDialog::Accepted) setBreakpoints(dialog.breakpoints());
 }
@@ -123,6 +124,16 @@ QStringList MainWindow::laneNames() const {
     QStringList names;
     if (m_controller.hasSession())
         for (const LaneOptions& lane : m_controller.session()->scenario().lanes) names << QString::fromStdString(lane.name);
+    return names;
+}
+
+QStringList MainWindow::requestNames() const {
+    QStringList names;
+    if (!m_controller.hasSession()) return names;
+    const auto recording = m_controller.session()->recording();
+    for (std::size_t r = 0; r < recording->requests().size(); ++r)
+        names << QString::fromStdString(recording->requests()[r].id);
+    for (const RequestOptions& each : m_controller.session()->scenario().requests) names << QString::fromStdString(each.id);
     return names;
 }
 

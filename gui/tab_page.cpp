@@ -9,6 +9,8 @@
 #include <QLayout>
 #include <QTimer>
 
+#include <algorithm>
+
 namespace kvloupe {
 
 TabPage::TabPage(QString name, const TabLayout& layout, Cursor* cursor, QWidget* parent)
@@ -84,11 +86,26 @@ void TabPage::giveSizes() {
 
 bool TabPage::restoreLayout(const QByteArray& state) {
     m_own = restoreState(state);
+    if (m_own) m_state = state;
     return m_own;
+}
+
+QByteArray TabPage::layoutToSave() const {
+    const bool changed = m_own || std::any_of(m_docks.begin(), m_docks.end(), [](const QDockWidget* dock) {
+        return dock->isHidden() || dock->isFloating();
+    });
+    if (!changed) return {};
+    return isVisible() || m_state.isEmpty() ? saveState() : m_state;
+}
+
+void TabPage::hideEvent(QHideEvent* event) {
+    if (m_seen) m_state = saveState();
+    QMainWindow::hideEvent(event);
 }
 
 void TabPage::showEvent(QShowEvent* event) {
     QMainWindow::showEvent(event);
+    m_seen = true;
     giveSizesSoon();
 }
 
@@ -102,9 +119,11 @@ void TabPage::resizeEvent(QResizeEvent* event) {
     if (!m_own && isVisible()) giveSizes();
 }
 
-void TabPage::mouseReleaseEvent(QMouseEvent* event) {
-    m_own = true;
-    QMainWindow::mouseReleaseEvent(event);
+// The main window itself takes a release that ends the move of a separator; what comes up from a view, nobody takes.
+bool TabPage::event(QEvent* event) {
+    const bool done = QMainWindow::event(event);
+    if (event->type() == QEvent::MouseButtonRelease && event->isAccepted()) m_own = true;
+    return done;
 }
 
 void TabPage::resetLayout() {

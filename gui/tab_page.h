@@ -42,6 +42,8 @@ public:
     void resetLayout();
     // False if the state is none of this tab's; the default layout stays.
     bool restoreLayout(const QByteArray& state);
+    // Empty while the layout is the default: sizes then follow the window.
+    QByteArray layoutToSave() const;
 
 Q_SIGNALS:
     void exportRequested(View* view);
@@ -49,9 +51,10 @@ Q_SIGNALS:
 
 protected:
     void showEvent(QShowEvent* event) override;
+    void hideEvent(QHideEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
     void changeEvent(QEvent* event) override;
-    void mouseReleaseEvent(QMouseEvent* event) override;  // of a separator between docks
+    bool event(QEvent* event) override;
 
 private:
     void arrange();
@@ -62,6 +65,8 @@ private:
     std::vector<DockPlace> m_places;
     QList<View*> m_views;
     QList<QDockWidget*> m_docks;
+    QByteArray m_state;  // as last seen or restored: docks out of view have no sizes of their own
+    bool m_seen = false;
     bool m_own = false;  // the user moved something, or a saved layout was restored: sizes are no longer given
 };
 

@@ -63,6 +63,16 @@ void AttentionView::refresh() {
         return;
     }
     if (!m_index.anything(m_step)) {
+        // What waits has no attention yet; what has ended gets none by watching.
+        const SequenceStatus status = state->sequences()[sequence.value].status;
+        if (status == SequenceStatus::arrived) {
+            setEmpty(tr("Sequence %1 waits to be admitted: none of its tokens has run.").arg(who));
+            return;
+        }
+        if (status == SequenceStatus::rejected) {
+            setEmpty(tr("Sequence %1 was rejected: none of its tokens has run.").arg(who));
+            return;
+        }
         const std::uint32_t layer = std::min(cursor()->layer(), m_layers - 1);
         const std::uint64_t dropped = lane->dropped_attention_rows();
         setEmpty(dropped ? tr("No attention of sequence %1 was kept: %2 rows went beyond the recording's memory budget.")

@@ -191,7 +191,7 @@ QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, i
             if (tokens && *tokens != own) return tr("Prefill");
             tokens = own;
         }
-        return tokens.value_or(0) > 0 ? tr("Prefill %1 tokens").arg(formatCount(*tokens)) : tr("Prefill");
+        return tokens.value_or(0) > 0 ? (*tokens == 1 ? tr("Prefill %1 token") : tr("Prefill %1 tokens")).arg(formatCount(*tokens)) : tr("Prefill");
     }
     case logits: return csv ? QStringLiteral("largest logit difference (measured)") : tr("Largest logit difference");
     case weights: return csv ? QStringLiteral("weight bytes (measured)") : tr("Weights");

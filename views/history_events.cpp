@@ -92,6 +92,7 @@ void HistoryView::paintManyEvents(const Canvas& canvas, const HistoryFrame& fram
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
             const Event& event = lane.events()[i];
             if (event.kind != EventKind::evict && event.kind != EventKind::prefix_hit) continue;
+            if (event.kind == EventKind::evict && event.cause == Cause::requested) continue;  // drawn already
             const QPointF at(frame.axis.x(step + 0.5), frame.y(event.block.value + 0.5));
             if (at.y() < frame.plot.top() || at.y() > frame.plot.bottom()) continue;
             found.push_back({at, step, i});

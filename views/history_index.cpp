@@ -72,6 +72,9 @@ void HistoryIndex::readStep(std::uint32_t step) {
             touch(event.other);
             m_marks.push_back({step, event.other, i});
             break;
+        case EventKind::evict:  // by an action; a run's own are drawn where rows are high enough
+            if (event.cause == Cause::requested && event.block.valid()) m_marks.push_back({step, event.block.value, i});
+            break;
         case EventKind::preempt: m_marks.push_back({step, Index<int>::none_value, i}); break;
         case EventKind::fork:
             if (parent.valid() && parent.value < m_state.sequences().size()) touchTables(parent);

@@ -67,9 +67,10 @@ void InspectorView::describeBlock(BlockId block) {
             const std::vector<BlockId> order = state.free_order(queue_searched);
             const auto place = std::find(order.begin(), order.end(), block);
             add(tr("Place in the free queue"),
-                place != order.end() ? tr("%1 of %2").arg(formatCount(static_cast<quint64>(place - order.begin()) + 1),
-                                                           formatCount(lane.step(step).free_blocks + lane.step(step).cached_blocks))
-                                     : tr("beyond %1").arg(formatCount(queue_searched)),
+                place == order.end() ? tr("beyond %1").arg(formatCount(queue_searched))
+                : order.size() < queue_searched
+                    ? tr("%1 of %2").arg(formatCount(static_cast<quint64>(place - order.begin()) + 1), formatCount(order.size()))
+                    : tr("%1 of %2 or more").arg(formatCount(static_cast<quint64>(place - order.begin()) + 1), formatCount(order.size())),
                 Origin::measured);
         }
     }
@@ -81,7 +82,7 @@ void InspectorView::describeBlock(BlockId block) {
     }
     if (stored.born != BlockState::no_step && stored.born <= step) {
         add(tr("Content since step"), QString::number(stored.born), Origin::measured);
-        add(tr("Age"), stored.born == step ? tr("this step") : tr("%1 steps").arg(step - stored.born), Origin::derived);
+        add(tr("Age"), stored.born == step ? tr("this step") : step - stored.born == 1 ? tr("1 step") : tr("%1 steps").arg(step - stored.born), Origin::derived);
     }
     if (const std::uint32_t last = state.last_use_of(block); last != BlockState::no_step)
         add(tr("Last use"), last == step ? tr("this step") : tr("step %1").arg(last), Origin::measured);

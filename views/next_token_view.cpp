@@ -10,6 +10,38 @@
 
 namespace kvloupe {
 
+namespace {
+
+// Why the sequence has no sampled token up to the step of `state`.
+QString whyNone(const LaneRecord& lane, const LaneState& state, SequenceId sequence) {
+    if (lane.info().layers == 0) return NextTokenView::tr("its lane does no arithmetic");
+    const SequenceState& stored = state.sequences()[sequence.value];
+    switch (stored.status) {
+    case SequenceStatus::arrived: return NextTokenView::tr("it waits to be admitted");
+    case SequenceStatus::preempted:
+    case SequenceStatus::swapped: return NextTokenView::tr("it was preempted and waits");
+    case SequenceStatus::finished: return NextTokenView::tr("it has finished");
+    case SequenceStatus::rejected: return NextTokenView::tr("it was rejected");
+    case SequenceStatus::cancelled: return NextTokenView::tr("it was cancelled");
+    case SequenceStatus::failed: return NextTokenView::tr("it has failed");
+    case SequenceStatus::running: break;
+    }
+    return stored.computed_tokens < stored.prompt_tokens ? NextTokenView::tr("its prompt is still being computed")
+                                                         : NextTokenView::tr("its tokens so far were given, not sampled");
+}
+
+// How the token came to be the sequence's next.
+QString wayOf(const Recording& recording, const LaneRecord& lane, const TokenRecord& token) {
+    if (token.source == TokenRecord::forced) return NextTokenView::tr("forced");
+    const RequestId request = lane.sequences()[token.sequence.value].request;
+    if (!request.valid()) return NextTokenView::tr("sampled");
+    const RequestInfo& info = recording.requests()[request.value];
+    if (info.beam_width > 0) return NextTokenView::tr("beam");
+    return info.temperature <= 0 ? NextTokenView::tr("sampled, greedy") : NextTokenView::tr("sampled");
+}
+
+}  // namespace
+
 NextTokenView::NextTokenView(Cursor* cursor, QWidget* parent)
     : View(QStringLiteral("next-token"), tr("Next token"), cursor, parent) {}
 
@@ -41,8 +73,8 @@ void NextTokenView::refresh() {
         if (last != m_track.tokens().rend()) m_record = last->record;
     }
     if (!m_record) {
-        setEmpty(tr("Sequence %1 has not sampled a token up to this step: its prompt is still being computed.")
-                     .arg(sequenceLabel(*cursor()->recording(), *lane, sequence)));
+        setEmpty(tr("Sequence %1 has not sampled a token up to this step: %2.")
+                     .arg(sequenceLabel(*cursor()->recording(), *lane, sequence), whyNone(*lane, *state, sequence)));
         return;
     }
     setEmpty({});
@@ -51,6 +83,10 @@ void NextTokenView::refresh() {
                                   QString::number(m_record->position ? m_record->position - 1 : 0),
                                   QString::number(m_record->alternative_count), formatCount(lane->info().vocabulary));
     setSubtitle(chosen ? text + tr(" · the locked token") : text);
+}
+
+QString NextTokenView::takenBy() const {
+    return m_record ? wayOf(*cursor()->recording(), *cursor()->laneRecord(), *m_record) : QString();
 }
 
 void NextTokenView::paintContent(QPainter& painter, const QRectF& area) {
@@ -85,11 +121,7 @@ void NextTokenView::paintContent(QPainter& painter, const QRectF& area) {
             painter.fillRect(QRectF(track.left(), track.top(), width, track.height()),
                              sampled ? colours.attention[4] : canvas.mix(colours.attention[3], colours.panel, 0.75));
             if (sampled) {
-                QString how = m_record->source == TokenRecord::forced ? tr("forced") : tr("sampled");
-                const SequenceInfo& info = lane.sequences()[m_record->sequence.value];
-                if (m_record->source == TokenRecord::sampled && info.request.valid() &&
-                    cursor()->recording()->requests()[info.request.value].temperature <= 0)
-                    how = tr("sampled, greedy");
+                const QString how = takenBy();
                 const TextStyle note{11, QFont::Normal, colours.ink2, false};
                 const double need = canvas.width(how, note) + canvas.u(12);
                 if (track.width() - width > need)
@@ -102,9 +134,9 @@ void NextTokenView::paintContent(QPainter& painter, const QRectF& area) {
         canvas.number(QRectF(room.right() - value, y, value, line), Origin::measured, formatPercent(option.probability), {12});
     }
     if (!sampledSeen) {
-        const QString text = tr("%1 was taken: “%2”, rank %3, %4")
+        const QString text = tr("%1 was taken (%5): “%2”, rank %3, %4")
                                  .arg(originMark(Origin::measured), tokenLabel(lane.vocabulary(), m_record->token),
-                                      QString::number(m_record->rank + 1), formatPercent(m_record->probability));
+                                      QString::number(m_record->rank + 1), formatPercent(m_record->probability), takenBy());
         const QRectF last(room.left(), room.bottom() - canvas.u(16), room.width(), canvas.u(16));
         painter.fillRect(last, colours.panel);
         canvas.text(last, text, {11, QFont::DemiBold});

@@ -18,6 +18,7 @@ public:
     QString csv() const override;
     void paintContent(QPainter& painter, const QRectF& area) override;
     const TokenRecord* shownRecord() const { return m_record; }
+    QString takenBy() const;  // "sampled", "beam", "forced": how the shown record's token was chosen
 
 protected:
     void refresh() override;

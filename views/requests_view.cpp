@@ -252,7 +252,7 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     canvas.text(QRectF(x, first.top(), canvas.u(46), line), sequence, small);
     x += sequence.isEmpty() ? 0 : canvas.width(sequence, small) + canvas.u(10);
     if (!tall) {
-        QString right = tr("%1 tokens").arg(formatCount(entry.tokens));
+        QString right = entry.tokens == 1 ? tr("1 token") : tr("%1 tokens").arg(formatCount(entry.tokens));
         if (m_order == Order::waste) right = tr("%1 wasted").arg(formatCount(entry.waste.total()));
         else if (entry.group == Group::waiting) right = entry.queue_ms ? right : tr("%1 in prompt").arg(formatCount(entry.prompt));
         canvas.text(first, right, small, Qt::AlignRight | Qt::AlignVCenter);
@@ -266,7 +266,7 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
     if (cached) used = canvas.number(first, Origin::derived, formatBytes(entry.bytes), {12});
     canvas.text(QRectF(x, first.top(), first.right() - x - used - canvas.u(6), line), entry.phase, small);
     const QRectF second = first.translated(0, line);
-    QString right = cached ? tr("%1 blocks").arg(formatCount(entry.blocks)) : tr("no blocks");
+    QString right = !cached ? tr("no blocks") : entry.blocks == 1 ? tr("1 block") : tr("%1 blocks").arg(formatCount(entry.blocks));
     if (entry.shared > 0) right += tr(", %1 shared").arg(formatCount(entry.shared));
     canvas.text(second, right, small, Qt::AlignRight | Qt::AlignVCenter);
     canvas.text(second.adjusted(side + canvas.u(6), 0, -canvas.width(right, small) - canvas.u(6), 0),

@@ -39,7 +39,7 @@ QString ScheduleView::describe(SequenceId sequence, std::uint32_t step) const {
     } else if (const ScheduleData::Span* span = m_data.spanAt(sequence, step)) {
         const std::uint32_t end = std::min(span->end, m_data.steps());
         lines << tr("%1, %2 in steps %3–%4").arg(who, phaseName(span->phase), formatCount(span->begin), formatCount(end - 1));
-        if (span->tokens > 0) lines << tr("%1 %2 tokens computed").arg(measured, formatCount(span->tokens));
+        if (span->tokens > 0) lines << (span->tokens == 1 ? tr("%1 %2 token computed") : tr("%1 %2 tokens computed")).arg(measured, formatCount(span->tokens));
         if (span->phase == ScheduleData::Phase::waiting) {
             if (const auto refusal = m_data.refusal(sequence, step)) lines << sentence(*refusal);
         } else if (span->tokens == 0) {

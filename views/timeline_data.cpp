@@ -77,6 +77,17 @@ void TimelineData::update(const Recording& recording, LaneId laneId) {
     }
 }
 
+int TimelineData::weight(EventKind kind) {
+    switch (kind) {
+    case EventKind::copy_on_write: return 5;
+    case EventKind::preempt: return 4;
+    case EventKind::reject: return 3;
+    case EventKind::evict: return 2;
+    case EventKind::fork: return 1;
+    default: return 0;
+    }
+}
+
 std::uint32_t TimelineData::firstStep(SequenceId sequence) const {
     return sequence.value < m_lives.size() ? m_lives[sequence.value].first : 0;
 }

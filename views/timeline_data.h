@@ -29,6 +29,9 @@ public:
         std::uint64_t event = 0;
     };
 
+    // Of marks on one spot the heaviest is shown: a copy follows from the fork before it and says more.
+    static int weight(EventKind kind);
+
     // Reads the steps that are new; another lane or recording starts over.
     void update(const Recording& recording, LaneId lane);
 

@@ -60,7 +60,8 @@ void TimelineView::refresh() {
     setEmpty({});
     m_data.update(*cursor()->recording(), cursor()->lane());
     m_rows = m_data.packRows(m_rowCount);
-    QString text = tr("lane %1 · %2 steps").arg(QString::fromStdString(lane->info().name), formatCount(m_data.steps()));
+    QString text = (m_data.steps() == 1 ? tr("lane %1 · %2 step") : tr("lane %1 · %2 steps"))
+                       .arg(QString::fromStdString(lane->info().name), formatCount(m_data.steps()));
     if (m_zoomed) text += tr(" · zoomed, F shows all");
     if (!cursor()->following()) text += tr(" · looking back, End follows");
     setSubtitle(text);
@@ -234,20 +235,29 @@ void TimelineView::paintDecode(const Canvas& canvas, const Bands& bands) const {
 void TimelineView::paintMarks(const Canvas& canvas, const Bands& bands) const {
     const Palette& colours = canvas.colours();
     const auto [begin, end] = range();
-    double lastX = -1e9;
-    EventKind lastKind = EventKind::decode;
-    const double y = bands.marks.center().y();
+    const auto isMeant = [this](const TimelineData::Mark& mark) { return cursor()->shown().event == mark.event; };
+    const auto weight = [&isMeant](const TimelineData::Mark& mark) { return isMeant(mark) ? 100 : TimelineData::weight(mark.kind); };
+    struct Shown {
+        double x = 0;
+        const TimelineData::Mark* mark = nullptr;
+    };
+    std::vector<Shown> shown;
     for (const TimelineData::Mark& mark : m_data.marks()) {
         if (mark.step < std::floor(begin) || mark.step > end) continue;
         const double x = bands.x(mark.step + 0.5);
-        if (x - lastX < canvas.u(7) && mark.kind == lastKind) continue;  // the same mark again on the same spot
-        if (x - lastX < canvas.u(3)) continue;
-        const bool meant = cursor()->shown().event == mark.event;
-        const bool now = static_cast<int>(mark.step) == cursor()->step();
-        canvas.glyph(mark.kind, QPointF(x, y), mark.kind == EventKind::finish || mark.kind == EventKind::arrive ? 7 : 9,
-                     meant || (now && mark.kind != EventKind::arrive) ? colours.focus : colours.ink1);
-        lastX = x;
-        lastKind = mark.kind;
+        const double gap = shown.empty() ? 1e9 : x - shown.back().x;
+        if (gap < canvas.u(3)) {  // one spot: the mark that tells most stays
+            if (weight(mark) > weight(*shown.back().mark)) shown.back().mark = &mark;
+            continue;
+        }
+        if (gap < canvas.u(7) && mark.kind == shown.back().mark->kind && !isMeant(mark)) continue;  // again on the same spot
+        shown.push_back({x, &mark});
+    }
+    const double y = bands.marks.center().y();
+    for (const auto& [x, mark] : shown) {
+        const bool now = static_cast<int>(mark->step) == cursor()->step();
+        canvas.glyph(mark->kind, QPointF(x, y), mark->kind == EventKind::finish || mark->kind == EventKind::arrive ? 7 : 9,
+                     isMeant(*mark) || (now && mark->kind != EventKind::arrive) ? colours.focus : colours.ink1);
     }
 }
 

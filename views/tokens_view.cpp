@@ -148,7 +148,7 @@ void TokensView::explain() {
     else if (m_work.count > 0)
         text += tr(" · %1 written in this step").arg(formatCount(m_work.count));
     if (m_reused > 0) text += tr(" · first %1 reused (pale)").arg(formatCount(m_reused));
-    if (!m_table.empty()) text += tr(" · %1 blocks").arg(m_table.size());
+    if (!m_table.empty()) text += (m_table.size() == 1 ? tr(" · %1 block") : tr(" · %1 blocks")).arg(m_table.size());
     if (m_table.empty() && m_blockSize > 0 && now.status == SequenceStatus::finished)
         text += tr(" · finished, blocks given back");
     setSubtitle(text);

@@ -107,6 +107,29 @@ private Q_SLOTS:
                                                                    "block 16 and token id 7 and 90 blocks in use"));
     }
 
+    void aBreakpointOnAnUnknownRequestIsRefused() {
+        BreakpointDialog dialog({});
+        dialog.setRequests({QStringLiteral("a"), QStringLiteral("b")});
+        Breakpoint breakpoint;
+        const auto says = [&dialog](const QString& text) {
+            for (const QLabel* label : dialog.findChildren<QLabel*>())
+                if (label->text().contains(text)) return true;
+            return false;
+        };
+        const QList<QPushButton*> buttons = dialog.findChildren<QPushButton*>();
+        const auto add = std::find_if(buttons.begin(), buttons.end(),
+                                      [](const QPushButton* each) { return each->text() == QStringLiteral("&Add"); });
+        QVERIFY(add != buttons.end());
+        breakpoint.request = "zz";
+        dialog.propose(breakpoint);
+        QVERIFY(!(*add)->isEnabled());
+        QVERIFY(says(QStringLiteral("no request “zz”")));
+        breakpoint.request = "b";
+        dialog.propose(breakpoint);
+        QVERIFY((*add)->isEnabled());
+        QVERIFY(!says(QStringLiteral("no request")));
+    }
+
     void aLaneAloneIsNoBreakpoint() {
         BreakpointDialog dialog({}, {QStringLiteral("GQA")});
         Breakpoint lane;

@@ -13,6 +13,7 @@
 #include <QLabel>
 #include <QMenu>
 #include <QMimeData>
+#include <QScreen>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
@@ -196,6 +197,61 @@ private Q_SLOTS:
         openBundled(window);
         QVERIFY(window.page(1)->docks().last()->isHidden());
         QCOMPARE(window.controller()->cursor()->fontScale(), 1.25);
+    }
+
+    // Docks of a tab that was not in view have no sizes: saved, they would stand for the user's.
+    void aLayoutThatNobodyChangedIsNotSaved() {
+        {
+            MainWindow window;
+            QVERIFY(window.width() <= window.screen()->availableSize().width());
+            QVERIFY(window.height() <= window.screen()->availableSize().height());
+            window.show();
+            openBundled(window);
+            window.showTab(1);
+            window.showTab(0);
+            window.controller()->close();
+            window.close();
+        }
+        for (const char* tab : {"Step", "Compare", "Memory", "Profile"})
+            QVERIFY2(!QSettings().contains(QStringLiteral("layout/") + QLatin1String(tab)), tab);
+    }
+
+    void aMovedSeparatorIsSavedAndAClickIsNot() {
+        MainWindow window;
+        window.resize(1600, 1000);
+        window.show();
+        openBundled(window);
+        TabPage* page = window.page(0);
+        QTest::qWait(50);
+        QTest::mouseClick(page->docks().last()->widget(), Qt::LeftButton);
+        QVERIFY(page->layoutToSave().isEmpty());
+        const QRect left = page->docks().first()->geometry();  // lanes, left of a separator
+        const QPoint at(left.right() + 2, left.center().y());
+        QVERIFY(!page->childAt(at));
+        QTest::mousePress(page, Qt::LeftButton, {}, at);
+        QTest::mouseMove(page, at + QPoint(60, 0));
+        QTest::mouseRelease(page, Qt::LeftButton, {}, at + QPoint(60, 0));
+        QVERIFY(!page->layoutToSave().isEmpty());
+    }
+
+    // Closed by the user while in view, kept although another tab is in view at the end and in a start of its own.
+    void aLayoutOfATabOutOfViewIsKept() {
+        QByteArray saved;
+        for (int start = 0; start < 2; ++start) {
+            MainWindow window;
+            window.show();
+            openBundled(window);
+            if (start == 0) {
+                window.showTab(2);
+                window.page(2)->docks().last()->close();
+            }
+            window.showTab(1);
+            window.close();
+            const QByteArray now = QSettings().value(QStringLiteral("layout/Memory")).toByteArray();
+            QVERIFY(!now.isEmpty());
+            if (start == 0) saved = now;
+            QCOMPARE(now, saved);
+        }
     }
 
     void theUncachedLaneStopsAtItsLimitAndCanBeContinued() {
