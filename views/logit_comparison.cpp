@@ -41,8 +41,9 @@ void LogitComparison::advance() {
     for (std::size_t step = m_largest.size(); step < count; ++step) {
         const float now = at(step);
         float largest = m_largest.empty() ? std::numeric_limits<float>::quiet_NaN() : m_largest.back();
+        const bool same = !m_tokensDiffer;  // up to this step, whose logits are therefore those of the same text
         compareTokens(step);
-        if (!m_tokensDiffer && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
+        if (same && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
         m_largest.push_back(largest);
     }
 }

@@ -34,14 +34,6 @@ std::size_t first_step_of(const Recording& recording, const LaneRecord& lane, Se
     return low;
 }
 
-// The sequence whose arrival a fork, sample or beam counts from.
-SequenceId root_of(const LaneRecord& lane, SequenceId sequence) {
-    while (sequence.value < lane.sequences().size() && lane.sequences()[sequence.value].parent.valid() &&
-           lane.sequences()[sequence.value].parent.value < sequence.value)
-        sequence = lane.sequences()[sequence.value].parent;
-    return sequence;
-}
-
 // What is known of one sequence while its steps go by.
 struct Progress {
     RequestTimes times;
@@ -72,59 +64,90 @@ struct Progress {
     }
 };
 
+// The sequence and those it stems from, by way of which its request arrived and got its first token.
+std::vector<SequenceId> with_ancestors(const LaneRecord& lane, SequenceId sequence) {
+    std::vector<SequenceId> chain;
+    while (sequence.valid() && sequence.value < lane.sequences().size()) {
+        chain.push_back(sequence);
+        const SequenceId parent = lane.sequences()[sequence.value].parent;
+        if (!parent.valid() || parent.value >= sequence.value) break;
+        sequence = parent;
+    }
+    return chain;
+}
+
+// Lets the steps go by for some sequences of a lane, parents included.
+class Pass {
+public:
+    Pass(const Recording& recording, const LaneRecord& lane) : m_recording(recording), m_lane(lane) {}
+
+    std::vector<std::optional<Progress>> progress;  // index: SequenceId; none: not followed
+
+    void step(const StepRecord& step) {
+        const std::uint64_t end = step.start_ns + step.duration_ns;
+        m_sampled.clear();
+        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
+            const TokenRecord& token = m_lane.tokens()[t];
+            Progress* own = token.source == TokenRecord::prompt ? nullptr : of(token.sequence.value);
+            if (!own) continue;
+            own->token(end);
+            m_sampled.push_back(own);
+        }
+        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
+            const Event& event = m_lane.events()[e];
+            Progress* own = of(event.sequence.value);
+            if (!own) continue;
+            become(*own, event, step.start_ns);
+            own->event(m_recording, m_lane, event, step.start_ns + event.offset_ns);
+        }
+        for (Progress* own : m_sampled) own->first_token(end);
+    }
+
+private:
+    Progress* of(std::uint32_t sequence) {
+        return sequence < progress.size() && progress[sequence] ? &*progress[sequence] : nullptr;
+    }
+
+    // A sample or beam goes on for its request, also one that arrives because its parent is preempted; a fork begins here.
+    void become(Progress& own, const Event& event, std::uint64_t step_start) {
+        const bool of_request = event.cause == Cause::parallel_sampling || event.cause == Cause::beam_search;
+        if (event.kind == EventKind::fork && !of_request) own.arrived = step_start;
+        if (!of_request || (event.kind != EventKind::fork && event.kind != EventKind::arrive)) return;
+        const Progress* parent = of(m_lane.sequences()[event.sequence.value].parent.value);
+        if (!parent) return;
+        own.arrived = parent->arrived;
+        own.times.time_to_first_token_ms = parent->times.time_to_first_token_ms;
+    }
+
+    const Recording& m_recording;
+    const LaneRecord& m_lane;
+    std::vector<Progress*> m_sampled;  // those with a token in the step
+};
+
 }  // namespace
 
 RequestTimes request_times(const Recording& recording, const LaneRecord& lane, SequenceId sequence, std::size_t last) {
-    Progress progress;
-    const SequenceId root = root_of(lane, sequence);
-    bool arrived = false;  // by an event of its own
-    for (std::size_t i = first_step_of(recording, lane, root, last); i <= last; ++i) {
-        const StepRecord& step = lane.step(i);
-        const std::uint64_t end = step.start_ns + step.duration_ns;
-        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
-            const TokenRecord& token = lane.tokens()[t];
-            if (token.sequence == sequence && token.source != TokenRecord::prompt) progress.token(end);
-        }
-        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
-            const Event& event = lane.events()[e];
-            const std::uint64_t now = step.start_ns + event.offset_ns;
-            if (event.kind == EventKind::arrive && event.sequence == root && !arrived) progress.arrived = now;
-            arrived = arrived || (event.kind == EventKind::arrive && event.sequence == sequence);
-            if (event.sequence != sequence) continue;
-            if (event.kind == EventKind::arrive) progress.arrived.reset();
-            progress.event(recording, lane, event, now);
-        }
-        progress.first_token(end);
-        if (!progress.times.finish_reason.empty()) break;
+    const std::vector<SequenceId> chain = with_ancestors(lane, sequence);
+    if (chain.empty()) return {};
+    Pass pass(recording, lane);
+    pass.progress.resize(sequence.value + std::size_t{1});
+    for (const SequenceId one : chain) pass.progress[one.value].emplace();
+    Progress& own = *pass.progress[sequence.value];
+    for (std::size_t i = first_step_of(recording, lane, chain.back(), last); i <= last; ++i) {
+        pass.step(lane.step(i));
+        if (!own.times.finish_reason.empty()) break;
     }
-    return std::move(progress.times);
+    return std::move(own.times);
 }
 
 std::vector<RequestTimes> all_request_times(const Recording& recording, const LaneRecord& lane, std::size_t last) {
-    std::vector<Progress> progress(lane.sequences().size());
-    std::vector<std::uint32_t> sampled;  // sequences with a token in the step
-    for (std::size_t i = 0; i <= last && i < lane.step_count(); ++i) {
-        const StepRecord& step = lane.step(i);
-        const std::uint64_t end = step.start_ns + step.duration_ns;
-        sampled.clear();
-        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
-            const TokenRecord& token = lane.tokens()[t];
-            if (token.source == TokenRecord::prompt || token.sequence.value >= progress.size()) continue;
-            progress[token.sequence.value].token(end);
-            sampled.push_back(token.sequence.value);
-        }
-        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
-            const Event& event = lane.events()[e];
-            if (event.kind == EventKind::fork && event.sequence.value < progress.size() && event.other < progress.size())
-                progress[event.sequence.value].arrived = progress[event.other].arrived;
-            if (event.sequence.value < progress.size())
-                progress[event.sequence.value].event(recording, lane, event, step.start_ns + event.offset_ns);
-        }
-        for (const std::uint32_t sequence : sampled) progress[sequence].first_token(end);
-    }
+    Pass pass(recording, lane);
+    pass.progress.resize(lane.sequences().size());
+    for (std::optional<Progress>& one : pass.progress) one.emplace();
+    for (std::size_t i = 0; i <= last && i < lane.step_count(); ++i) pass.step(lane.step(i));
     std::vector<RequestTimes> times;
-    times.reserve(progress.size());
-    for (Progress& one : progress) times.push_back(std::move(one.times));
+    times.reserve(pass.progress.size());
+    for (std::optional<Progress>& one : pass.progress) times.push_back(std::move(one->times));
     return times;
 }
 
