@@ -6,7 +6,10 @@
 #include <QRegularExpression>
 #include <QTest>
 
+#include "engine/record/results.h"
 #include "tests/serve/support.h"
+
+#include <nlohmann/json.hpp>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -114,6 +117,20 @@ private Q_SLOTS:
         QCOMPARE(run.count("256 bits", EventKind::prefix_hit), 0);
         QCOMPARE(run.count("2 bits, compared", EventKind::prefix_hit), 0);
         QVERIFY(run.count("2 bits, believed", EventKind::prefix_hit, "b") > 0);
+        // b's first token is another one already: its logits are what shows by how much the lane was wrong.
+        const auto summary = nlohmann::json::parse(summary_json(*run.recording()));
+        const auto& differences = summary["comparison"]["max_abs_logit_difference"];
+        QCOMPARE(differences["2 bits, compared"].get<double>(), 0.0);
+        QVERIFY(differences["2 bits, believed"].get<double>() > 1);
+    }
+
+    void noMoreBeamsRunThanAreKept() {
+        const Run run("beam-search");
+        std::uint32_t most = 0;
+        for (std::size_t i = 0; i < run.lane("paged").step_count(); ++i) most = std::max(most, run.lane("paged").step(i).running);
+        QCOMPARE(most, 4u);
+        QVERIFY(run.count("paged", EventKind::fork) > 3);  // beams were replaced
+        QCOMPARE(run.lane("paged").step(0).running, 1u);   // the others fork at the end of the prompt's step
     }
 
     void aSaltIsTakenForAnAdapterOnlyUntagged() {
