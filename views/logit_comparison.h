@@ -33,7 +33,8 @@ public:
 
 private:
     void compareTokens(std::size_t step);
-    RequestId requestOf(const LaneRecord& lane, SequenceId sequence) const;
+    // The lane's sequence and the reference's are the same one of the same request.
+    bool same(SequenceId own, SequenceId reference) const;
 
     const Recording* m_recording;
     LaneId m_lane, m_reference;

@@ -259,6 +259,38 @@ private Q_SLOTS:
         QCOMPARE(comparison.differences()[0].reference, 2);
     }
 
+    // Two samples of one request that answer different texts, the same ones in both lanes.
+    void aSampleIsComparedToTheSampleOfItsName() {
+        RecordingWriter writer("samples", 1 << 20);
+        for (const char* name : {"first", "second"}) {
+            LaneInfo info;
+            info.name = name;
+            info.weights_id = 7;
+            writer.add_lane(info, nullptr);
+        }
+        writer.lanes_complete();
+        writer.add_request({});
+        for (std::uint32_t lane = 0; lane < 2; ++lane) {
+            LaneWriter& own = writer.lane(LaneId(lane));
+            own.begin_step();
+            for (std::uint32_t i = 0; i < 2; ++i) {
+                own.add_sequence({RequestId(0), {}, 0, 1, i == 0 ? "a.0" : "a.1"});
+                const auto chosen = static_cast<TokenId>(i);
+                const Alternative alternatives[] = {{chosen, 0.6f, 2.0f}, {1 - chosen, 0.3f, 1.0f}};
+                TokenRecord token;
+                token.sequence = SequenceId(i);
+                token.position = 1;
+                token.source = TokenRecord::sampled;
+                token.token = chosen;
+                own.token(token, alternatives);
+            }
+            own.end_step({});
+        }
+        LogitComparison comparison(writer.recording().get(), LaneId(1), LaneId(0));
+        comparison.advance();
+        QVERIFY(comparison.differences().empty());
+    }
+
     void differingChoiceIsMarkedWithBothTokens() {
         Cursor cursor;
         cursor.setRecording(diverging());
