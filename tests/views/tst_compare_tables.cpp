@@ -4,6 +4,7 @@
 #include <QTest>
 
 #include "engine/record/figures.h"
+#include "tests/support/demo_sharing.h"
 #include "tests/views/compare_fixture.h"
 #include "views/comparison_view.h"
 #include "views/kv_bytes_view.h"
@@ -22,6 +23,8 @@
 #include <QSvgRenderer>
 #include <QTableView>
 #include <QTemporaryDir>
+
+#include <set>
 
 using namespace kvloupe;
 
@@ -133,19 +136,31 @@ private Q_SLOTS:
     }
 
     // What is kept up to date step by step equals what one pass over the recording up to the cursor gives.
+    void requestColumnsAreThoseOfOnePass_data() {
+        QTest::addColumn<bool>("sharing");
+        QTest::newRow("lanes of several models") << false;
+        QTest::newRow("hits, preemptions, forks and samples") << true;
+    }
     void requestColumnsAreThoseOfOnePass() {
+        QFETCH(const bool, sharing);
         Cursor cursor;
-        cursor.setRecording(demo_recording(plainOptions()));
+        cursor.setRecording(sharing ? demo_sharing_recording() : demo_recording(plainOptions()));
         ComparisonModel model(&cursor);
+        double hits = 0;
         for (const int step : {199, 0, 3, 120}) {
             cursor.setStep(step);
             model.update(Palette::light(), QFont());
-            for (std::uint32_t row = 0; row < 4; ++row) {
+            for (std::uint32_t row = 0; row < cursor.recording()->lanes().size(); ++row) {
                 const LaneRecord& lane = cursor.recording()->lane(LaneId(row));
                 const auto last = static_cast<std::size_t>(cursor.stepOf(LaneId(row)));
                 std::vector<double> first, gaps;
-                for (const RequestTimes& times : all_request_times(*cursor.recording(), lane, last)) {
-                    if (times.time_to_first_token_ms) first.push_back(*times.time_to_first_token_ms);
+                const auto all = all_request_times(*cursor.recording(), lane, last);
+                std::set<std::uint32_t> requests;  // one first token each
+                for (std::uint32_t i = 0; i < all.size(); ++i) {
+                    const RequestTimes& times = all[i];
+                    const SequenceInfo& info = lane.sequences()[i];
+                    if (times.time_to_first_token_ms && !info.parent.valid() && requests.insert(info.request.value).second)
+                        first.push_back(*times.time_to_first_token_ms);
                     gaps.insert(gaps.end(), times.inter_token_ms.begin(), times.inter_token_ms.end());
                 }
                 std::uint64_t computed = 0, queried = 0, hit = 0, preemptions = 0;
@@ -170,8 +185,10 @@ private Q_SLOTS:
                 std::optional<double> rate;
                 if (queried > 0) rate = static_cast<double>(hit) / static_cast<double>(queried);
                 QVERIFY(is(ComparisonModel::hitRate, rate, Origin::derived));
+                hits = std::max(hits, rate.value_or(0));
             }
         }
+        QCOMPARE(hits > 0, sharing);
     }
 
     void stageSumsAreTheSameForwardsAndBackwards() {
