@@ -29,10 +29,12 @@ void ComparisonModel::update(const Palette& palette, const QFont& font) {
         beginResetModel();
         m_recording = m_cursor->sharedRecording();
         m_progress.clear();
+        m_requests.clear();
         m_logits.clear();
         const std::size_t lanes = m_recording ? m_recording->lanes().size() : 0;
         for (std::uint32_t i = 0; i < lanes; ++i) {
             m_progress.emplace_back(m_recording.get(), LaneId(i));
+            m_requests.emplace_back(m_recording.get(), LaneId(i));
             m_logits.emplace_back();
             if (const auto reference = referenceLane(*m_recording, LaneId(i)))
                 m_logits.back().emplace(m_recording.get(), LaneId(i), *reference);
@@ -41,6 +43,7 @@ void ComparisonModel::update(const Palette& palette, const QFont& font) {
     }
     for (std::uint32_t i = 0; i < m_cells.size(); ++i) {
         m_progress[i].advance();
+        m_requests[i].advance();
         if (m_logits[i]) m_logits[i]->advance();
         for (int column = 0; column < columnCount_; ++column)
             m_cells[i][static_cast<std::size_t>(column)] = cell(i, column);
@@ -70,7 +73,34 @@ ComparisonModel::Cell ComparisonModel::logitCell(std::uint32_t row, std::size_t 
     if (std::isnan(largest)) return {tr("not compared yet"), {}, {}, {}};
     return {formatSmall(static_cast<double>(largest)),
             QString::number(static_cast<double>(largest), 'g', 9), origin(Origin::measured),
-            tr("Largest absolute difference of a logit so far, to the first lane with the same weights, while the tokens agree")};
+            tr("Largest absolute difference of a logit so far, to the first lane with the same weights, while both answer the same text")};
+}
+
+ComparisonModel::Cell ComparisonModel::requestCell(const RequestSums& sums, int column) const {
+    const auto time = [](const std::optional<double>& ms, const QString& tip) {
+        return ms ? Cell{formatDuration(*ms * 1e6), QString::number(*ms, 'g', 9), origin(Origin::measured), tip} : Cell{};
+    };
+    switch (column) {
+    case ttft:
+        return time(sums.ttftMs, tr("Median time to the first token, from arrival, of %1 requests that have one")
+                                     .arg(formatCount(sums.requests)));
+    case itl:
+        return time(sums.itlMs, tr("Median of %1 times between successive output tokens").arg(formatCount(sums.gaps)));
+    case computed:
+        return {formatCount(sums.computed), number(sums.computed), origin(Origin::measured),
+                tr("Tokens pushed through the model so far, those computed again included")};
+    case hitRate: {
+        if (sums.queried == 0) return {};
+        const double share = static_cast<double>(sums.hit) / static_cast<double>(sums.queried);
+        return {formatPercent(share), QString::number(share, 'g', 9), origin(Origin::derived),
+                tr("%1 of %2 prompt tokens queried were found; resumed sequences are not counted")
+                    .arg(formatCount(sums.hit), formatCount(sums.queried))};
+    }
+    case preemptions:
+        return {formatCount(sums.preemptions), number(sums.preemptions), origin(Origin::measured),
+                tr("Sequences taken out of the running ones so far")};
+    default: return {};
+    }
 }
 
 ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const {
@@ -125,7 +155,7 @@ ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const
                 tr("%1 prompt tokens, in steps that decoded nothing").arg(formatCount(sums.prefillTokens))};
     }
     case logits: return logitCell(row, step);
-    default: return {};
+    default: return step < m_requests[row].steps() ? requestCell(m_requests[row].at(step), column) : Cell{};
     }
 }
 
@@ -193,6 +223,11 @@ QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, i
         }
         return tokens.value_or(0) > 0 ? (*tokens == 1 ? tr("Prefill %1 token") : tr("Prefill %1 tokens")).arg(formatCount(*tokens)) : tr("Prefill");
     }
+    case ttft: return csv ? QStringLiteral("TTFT ms, median (measured)") : tr("TTFT");
+    case itl: return csv ? QStringLiteral("ITL ms, median (measured)") : tr("ITL");
+    case computed: return csv ? QStringLiteral("computed tokens (measured)") : tr("Computed tokens");
+    case hitRate: return csv ? QStringLiteral("hit rate (derived)") : tr("Hit rate");
+    case preemptions: return csv ? QStringLiteral("preemptions (measured)") : tr("Preemptions");
     case logits: return csv ? QStringLiteral("largest logit difference (measured)") : tr("Largest logit difference");
     case weights: return csv ? QStringLiteral("weight bytes (measured)") : tr("Weights");
     default: return {};

@@ -6,6 +6,7 @@
 #include "views/cursor.h"
 #include "views/lane_progress.h"
 #include "views/logit_comparison.h"
+#include "views/request_progress.h"
 
 #include <QAbstractTableModel>
 #include <QFont>
@@ -19,7 +20,8 @@ class ComparisonModel : public QAbstractTableModel {
 
 public:
     enum Column {
-        lane, kvHeads, storedAs, bytesPerToken, blocks, kvBytes, predicted, residual, decode, prefill, logits, weights,
+        lane, kvHeads, storedAs, bytesPerToken, blocks, kvBytes, predicted, residual, decode, prefill, ttft, itl,
+        computed, hitRate, preemptions, logits, weights,
         columnCount_
     };
 
@@ -41,11 +43,13 @@ private:
         QString tip;
     };
     Cell cell(std::uint32_t row, int column) const;
+    Cell requestCell(const RequestSums& sums, int column) const;
     Cell logitCell(std::uint32_t row, std::size_t step) const;
 
     Cursor* m_cursor;
     std::shared_ptr<const Recording> m_recording;
     std::vector<LaneProgress> m_progress;
+    std::vector<RequestProgress> m_requests;                // per lane
     std::vector<std::optional<LogitComparison>> m_logits;   // per lane
     std::vector<std::vector<Cell>> m_cells;
     const Palette* m_palette = nullptr;

@@ -37,9 +37,11 @@ QString ComparisonView::formula() const {
 }
 
 std::vector<int> ComparisonView::columnsByWeight() const {
-    return {ComparisonModel::lane,     ComparisonModel::kvBytes,  ComparisonModel::decode,  ComparisonModel::bytesPerToken,
-            ComparisonModel::blocks,   ComparisonModel::predicted, ComparisonModel::residual, ComparisonModel::prefill,
-            ComparisonModel::logits,   ComparisonModel::kvHeads,  ComparisonModel::storedAs, ComparisonModel::weights};
+    return {ComparisonModel::lane,     ComparisonModel::kvBytes,       ComparisonModel::decode, ComparisonModel::ttft,
+            ComparisonModel::itl,      ComparisonModel::computed,      ComparisonModel::logits, ComparisonModel::bytesPerToken,
+            ComparisonModel::blocks,   ComparisonModel::hitRate,       ComparisonModel::preemptions,
+            ComparisonModel::predicted, ComparisonModel::residual,     ComparisonModel::prefill, ComparisonModel::kvHeads,
+            ComparisonModel::storedAs, ComparisonModel::weights};
 }
 
 void ComparisonView::refresh() {

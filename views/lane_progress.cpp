@@ -44,7 +44,6 @@ LaneProgress::Sequence& LaneProgress::sequence(SequenceId id) {
 void LaneProgress::advance() {
     const LaneRecord& lane = record();
     const std::size_t count = lane.step_count();
-    m_sums.reserve(count);
     for (std::size_t i = m_sums.size(); i < count; ++i) {
         const StepRecord& step = lane.step(i);
         StepSums sums = i > 0 ? m_sums.back() : StepSums{};
@@ -79,11 +78,9 @@ void LaneProgress::advance() {
             sums.prefillNs += step.duration_ns;
             sums.prefillTokens += promptTokens;
         }
-        if (sums.decodes()) addDecode(static_cast<double>(step.duration_ns) / sums.sequences);
-        m_decodeCount.push_back(static_cast<std::uint32_t>(m_lower.size() + m_upper.size()));
-        m_median.push_back(m_lower.empty()                    ? 0
-                           : m_lower.size() > m_upper.size() ? m_lower.top()
-                                                             : (m_lower.top() + m_upper.top()) / 2);
+        if (sums.decodes()) m_decode.add(static_cast<double>(step.duration_ns) / sums.sequences);
+        m_decodeCount.push_back(static_cast<std::uint32_t>(m_decode.count()));
+        m_median.push_back(m_decode.value().value_or(0));
         m_sums.push_back(sums);
     }
 }
@@ -91,20 +88,6 @@ void LaneProgress::advance() {
 std::optional<double> LaneProgress::medianDecodeNsPerToken(std::size_t step) const {
     if (step >= m_sums.size() || m_decodeCount[step] == 0) return std::nullopt;
     return m_median[step];
-}
-
-void LaneProgress::addDecode(double nsPerToken) {
-    if (m_lower.empty() || nsPerToken <= m_lower.top())
-        m_lower.push(nsPerToken);
-    else
-        m_upper.push(nsPerToken);
-    if (m_lower.size() > m_upper.size() + 1) {
-        m_upper.push(m_lower.top());
-        m_lower.pop();
-    } else if (m_upper.size() > m_lower.size()) {
-        m_lower.push(m_upper.top());
-        m_upper.pop();
-    }
 }
 
 }  // namespace kvloupe

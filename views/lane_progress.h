@@ -4,11 +4,10 @@
 #pragma once
 
 #include "engine/record/recording.h"
+#include "views/running_median.h"
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <queue>
 #include <vector>
 
 namespace kvloupe {
@@ -66,9 +65,7 @@ private:
     LaneId m_lane;
     std::vector<StepSums> m_sums;
     std::vector<Sequence> m_sequences;   // index: SequenceId
-    void addDecode(double nsPerToken);
-    std::priority_queue<double> m_lower;                                             // the smaller half of the decode times
-    std::priority_queue<double, std::vector<double>, std::greater<double>> m_upper;  // the larger half, never bigger
+    RunningMedian m_decode;                    // of the decode times
     std::vector<double> m_median;              // per step
     std::vector<std::uint32_t> m_decodeCount;  // per step: decode steps up to it
 };

@@ -10,9 +10,11 @@ namespace kvloupe {
 LogitComparison::LogitComparison(const Recording* recording, LaneId lane, LaneId reference)
     : m_recording(recording), m_lane(lane), m_reference(reference) {}
 
-RequestId LogitComparison::requestOf(const LaneRecord& lane, SequenceId sequence) const {
-    return sequence.valid() && sequence.value < lane.sequences().size() ? lane.sequences()[sequence.value].request
-                                                                        : RequestId();
+bool LogitComparison::same(SequenceId own, SequenceId reference) const {
+    const LaneRecord &lane = m_recording->lane(m_lane), &other = m_recording->lane(m_reference);
+    if (own.value >= lane.sequences().size() || reference.value >= other.sequences().size()) return false;
+    const SequenceInfo &a = lane.sequences()[own.value], &b = other.sequences()[reference.value];
+    return a.request == b.request && a.name == b.name;
 }
 
 void LogitComparison::compareTokens(std::size_t step) {
@@ -21,11 +23,10 @@ void LogitComparison::compareTokens(std::size_t step) {
     for (std::uint64_t i = a.tokens.begin; i < a.tokens.end; ++i) {
         const TokenRecord& token = own.tokens()[i];
         if (token.alternative_count == 0) continue;
-        const RequestId request = requestOf(own, token.sequence);
         for (std::uint64_t j = b.tokens.begin; j < b.tokens.end; ++j) {
             const TokenRecord& reference = other.tokens()[j];
             if (reference.alternative_count == 0 || reference.position != token.position) continue;
-            if (requestOf(other, reference.sequence) != request) continue;
+            if (!same(token.sequence, reference.sequence)) continue;
             const TokenId greedy = own.alternatives()[token.alternatives_begin].token;
             const TokenId expected = other.alternatives()[reference.alternatives_begin].token;
             if (greedy != expected) m_differences.push_back({static_cast<std::uint32_t>(step), greedy, expected});
@@ -41,8 +42,9 @@ void LogitComparison::advance() {
     for (std::size_t step = m_largest.size(); step < count; ++step) {
         const float now = at(step);
         float largest = m_largest.empty() ? std::numeric_limits<float>::quiet_NaN() : m_largest.back();
+        const bool agreed = !m_tokensDiffer;  // before this step, whose logits are therefore those of the same text
         compareTokens(step);
-        if (!m_tokensDiffer && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
+        if (agreed && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
         m_largest.push_back(largest);
     }
 }

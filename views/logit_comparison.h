@@ -25,15 +25,16 @@ public:
     std::size_t steps() const { return m_largest.size(); }
     // Difference of the step; NaN where none was measured.
     float at(std::size_t step) const { return m_recording->lane(m_lane).step(step).logit_difference; }
-    // Largest up to and including `step`, over the steps before the lanes' tokens first differ (contract, section 4);
-    // NaN where there is none.
+    // Largest up to and including `step`, over the steps whose logits answer the same text (contract, section 4): the last
+    // of them is the step that first gives another token, for its logits were computed before. NaN where there is none.
     float largest(std::size_t step) const { return m_largest[step]; }
     // Steps in which the most probable token is not the reference's.
     const std::vector<Difference>& differences() const { return m_differences; }
 
 private:
     void compareTokens(std::size_t step);
-    RequestId requestOf(const LaneRecord& lane, SequenceId sequence) const;
+    // The lane's sequence and the reference's are the same one of the same request.
+    bool same(SequenceId own, SequenceId reference) const;
 
     const Recording* m_recording;
     LaneId m_lane, m_reference;

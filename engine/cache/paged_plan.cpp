@@ -213,8 +213,9 @@ Result<CachePlan> PagedCache::plan_evict(BlockId block) const {
     const std::string name = "Block " + std::to_string(block.value);
     if (block.value >= m_options.blocks || block == null_block_id)
         return Error{name + " is none of the blocks 1 to " + std::to_string(m_options.blocks - 1), ""};
-    if (m_pool.block(block).references > 0)
-        return Error{name + " is in use by " + std::to_string(m_pool.block(block).references) + " sequences and cannot be evicted", ""};
+    if (const std::uint32_t owners = m_pool.block(block).references; owners > 0)
+        return Error{name + " is in use by " + std::to_string(owners) + (owners == 1 ? " sequence" : " sequences") +
+                         " and cannot be evicted", ""};
     if (!m_pool.hashed(block)) return Error{name + " holds nothing that could be evicted", ""};
     if (m_index->pinned(block)) return Error{name + " lies before blocks that are in use and cannot be evicted", ""};
     CachePlan plan = plan_of(CachePlan::evict, {});

@@ -32,8 +32,9 @@ std::string event_reason(const Recording& recording, const LaneRecord& lane, con
 
 // Times of one sequence in one lane, all measured on the lane's own clock of steps; empty where they do not exist (yet).
 // Arrival and admission are the times of the lane's arrive and admit events; a token exists when its step ends.
-// A fork, sample or beam never queued; its first token counts from the arrival of the sequence it stems from, and what it
-// inherited exists from the end of the step of its fork on.
+// A fork, sample or beam never queued. A fork's first token counts from the start of the step that forked it, and what it
+// inherited exists from the end of that step on. A sample's or beam's counts from its request's arrival; one that was forked
+// after its parent's first token has that time of its parent. A request of several sequences queued as its first did.
 struct RequestTimes {
     std::optional<double> queue_ms;                 // arrival to admission
     std::optional<double> time_to_first_token_ms;   // arrival to the end of the step that sampled the first token

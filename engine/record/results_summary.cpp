@@ -116,9 +116,12 @@ Json requests_of(const Recording& recording, const LaneRecord& lane, const Seque
     if (steps > 0) times = all_request_times(recording, lane, steps - 1);
     times.resize(outputs.size());
     std::vector<std::vector<std::uint32_t>> sequences(recording.requests().size());  // by request
+    std::vector<std::optional<double>> queued(sequences.size());                     // of its first sequence, even if dropped
     for (std::uint32_t i = 0; i < outputs.size(); ++i) {
         const RequestId request = lane.sequences()[i].request;
-        if (request.value < sequences.size() && !times[i].dropped) sequences[request.value].push_back(i);
+        if (request.value >= sequences.size()) continue;
+        if (!times[i].dropped) sequences[request.value].push_back(i);
+        if (!queued[request.value]) queued[request.value] = times[i].queue_ms;
     }
     Json list = Json::array();
     for (std::uint32_t r = 0; r < sequences.size(); ++r) {
@@ -133,6 +136,7 @@ Json requests_of(const Recording& recording, const LaneRecord& lane, const Seque
             if (names.is_child[i]) children.push_back(child_of(lane, names, i, outputs[i], times[i]));
         }
         request.update(own ? result_of(lane, outputs[*own], times[*own]) : result_of(lane, {}, {}));
+        request["queue_ms"] = optional_number(queued[r]);
         request["sequences"] = std::move(children);
         list.push_back(std::move(request));
     }
@@ -177,11 +181,14 @@ Json kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
 }
 
 Json cache_of(const LaneRecord& lane, std::size_t steps) {
-    std::uint64_t queried = 0, hit = 0, copies = 0, copied = 0, evictions = 0, preemptions = 0;
+    std::uint64_t queried = 0, hit = 0, preempted_queried = 0, preempted_hit = 0;
+    std::uint64_t copies = 0, copied = 0, evictions = 0, preemptions = 0;
     for (std::size_t s = 0; s < steps; ++s) {
         const StepRecord& step = lane.step(s);
         queried += step.queried_tokens;
         hit += step.hit_tokens;
+        preempted_queried += step.preempted_queried_tokens;
+        preempted_hit += step.preempted_hit_tokens;
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
             evictions += event.kind == EventKind::evict;
@@ -194,6 +201,8 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     Json cache;
     cache["queried_tokens"] = queried;
     cache["hit_tokens"] = hit;
+    cache["preempted_queried_tokens"] = preempted_queried;
+    cache["preempted_hit_tokens"] = preempted_hit;
     cache["copies"] = copies;
     cache["copied_bytes"] = copied;
     cache["evictions"] = evictions;
@@ -275,9 +284,9 @@ std::string summary_json(const Recording& recording) {
         while (reference < i && lanes[reference]->info().weights_id != lanes[i]->info().weights_id) ++reference;
         std::optional<double> largest;
         if (reference < i) {
-            const std::size_t end =
-                std::min(results[i].steps, first_difference(results[i], results[reference]));
-            for (std::size_t s = 0; s < end; ++s)
+            // Including the step that first gave another token: its logits still answer the same text.
+            const std::size_t last = first_difference(results[i], results[reference]);
+            for (std::size_t s = 0; s < results[i].steps && s <= last; ++s)
                 if (const float value = lanes[i]->step(s).logit_difference; !std::isnan(value))
                     largest = std::max(largest.value_or(0.0), static_cast<double>(value));
         }
@@ -286,7 +295,8 @@ std::string summary_json(const Recording& recording) {
     summary["comparison"]["max_abs_logit_difference"] = std::move(differences);
     Json& origins = summary["origins"];
     for (const char* key : {"queue_ms", "ttft_ms", "itl_ms", "block_bytes", "peak_used_blocks", "peak_used_bytes",
-                            "computed_tokens", "queried_tokens", "hit_tokens", "copies", "evictions", "preemptions",
+                            "computed_tokens", "queried_tokens", "hit_tokens", "preempted_queried_tokens",
+                            "preempted_hit_tokens", "copies", "evictions", "preemptions",
                             "max_abs_logit_difference"})
         origins[key] = "measured";
     for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",

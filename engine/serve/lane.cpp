@@ -154,7 +154,6 @@ void Lane::count_slots() {
 void Lane::close_step(const Schedule& schedule) {
     StepRecord& counters = m_counters;
     for (const Ending& ending : m_endings) ending.request->ending = true;
-    counters.running = static_cast<std::uint32_t>(m_scheduler->running().size());
     counters.waiting = static_cast<std::uint32_t>(m_scheduler->waiting().size());
     counters.hit_tokens = schedule.hit_tokens;
     counters.queried_tokens = schedule.queried_tokens;
@@ -199,8 +198,10 @@ Result<Schedule> Lane::schedule() {
     arrive();
     const std::uint64_t start = now_ns();
     auto schedule = m_scheduler->schedule();
-    if (!schedule) return schedule.error();
     const std::uint64_t end = now_ns();
+    // Before the forward pass: what forks in it, and a beam that is dropped after it, did not run beside the others.
+    m_counters.running = static_cast<std::uint32_t>(m_scheduler->running().size());
+    if (!schedule) return schedule.error();
     write(schedule->events);
     end_stuck_request(*schedule);
     if (!m_setup.options.kv_cache || !schedule->sequences.empty()) {

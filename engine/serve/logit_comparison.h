@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // LogitComparison: the largest difference of a lane's logits to those of the first lane with equal weights, per request
-// and index of the output token, until their tokens first differ (after that they answer different texts).
+// and index of the output token, while both answer the same text. The first index at which their tokens differ is still
+// compared: its logits are of equal tokens before it. After it they answer different texts.
 #pragma once
 
 #include "engine/record/ids.h"

@@ -59,7 +59,9 @@ class TestRequestTimes : public QObject {
 
 private Q_SLOTS:
     void timesComeFromEventsAndStepEnds();
-    void childrenCountFromTheArrivalTheyStemFrom();
+    void forksCountFromTheStartOfTheirStep();
+    void samplesAndBeamsCountFromTheArrivalOfTheirRequest_data();
+    void samplesAndBeamsCountFromTheArrivalOfTheirRequest();
     void timesOfOneAndOfAllAgree();
     void rejectionGivesItsReason();
 };
@@ -108,7 +110,7 @@ void TestRequestTimes::timesOfOneAndOfAllAgree() {
 }
 
 // A fork in the middle of step 4 inherits two tokens, and samples in steps 5 and 7.
-void TestRequestTimes::childrenCountFromTheArrivalTheyStemFrom() {
+void TestRequestTimes::forksCountFromTheStartOfTheirStep() {
     Times times;
     for (std::uint64_t step = 0; step < 8; ++step) {
         times.begin(step);
@@ -126,12 +128,45 @@ void TestRequestTimes::childrenCountFromTheArrivalTheyStemFrom() {
     }
     const RequestTimes child = times.of(1, 7);
     QVERIFY(!child.queue_ms);
-    QCOMPARE(child.time_to_first_token_ms.value(), 52.0);  // arrived at 2 ms; step 4 ends at 54 ms
+    QCOMPARE(child.time_to_first_token_ms.value(), 10.0);  // step 4, from 44 ms to 54 ms
     QCOMPARE(child.inter_token_ms, std::vector<double>({11.0, 22.0}));
     QCOMPARE(child.output_tokens, 4u);
     QVERIFY(!child.dropped);
     QVERIFY(times.of(0, 7).dropped);
     QVERIFY(!times.of(0, 5).dropped);
+}
+
+void TestRequestTimes::samplesAndBeamsCountFromTheArrivalOfTheirRequest_data() {
+    QTest::addColumn<EventKind>("kind");
+    QTest::addColumn<Cause>("cause");
+    QTest::addColumn<std::uint64_t>("forkedIn");
+    QTest::addColumn<double>("first");
+    // The request arrives at 2 ms, and step 2, with the first token, ends at 32 ms.
+    QTest::newRow("sample") << EventKind::fork << Cause::parallel_sampling << std::uint64_t{2} << 30.0;
+    QTest::newRow("beam of the first choice") << EventKind::fork << Cause::beam_search << std::uint64_t{2} << 30.0;
+    QTest::newRow("beam forked later") << EventKind::fork << Cause::beam_search << std::uint64_t{4} << 30.0;
+    QTest::newRow("beam whose parent is preempted") << EventKind::arrive << Cause::beam_search << std::uint64_t{4} << 30.0;
+}
+
+void TestRequestTimes::samplesAndBeamsCountFromTheArrivalOfTheirRequest() {
+    QFETCH(EventKind, kind);
+    QFETCH(Cause, cause);
+    QFETCH(std::uint64_t, forkedIn);
+    QFETCH(double, first);
+    Times times;
+    for (std::uint64_t step = 0; step < 6; ++step) {
+        times.begin(step);
+        if (step == 0) times.event(EventKind::arrive, 0);
+        if (step == 1) times.event(EventKind::admit, 0);
+        if (step == forkedIn) times.event(kind, 1, kind == EventKind::fork ? 0 : Event{}.other, cause);
+        if (step >= 2) times.token(0);
+        if (step >= forkedIn) times.token(1);
+        times.end(step);
+    }
+    QCOMPARE(times.of(1, 5).time_to_first_token_ms.value(), first);
+    const auto all = all_request_times(*times.writer.recording(), times.lane.record(), 5);
+    QCOMPARE(all[1].time_to_first_token_ms.value(), first);
+    QVERIFY(!all[1].queue_ms);
 }
 
 void TestRequestTimes::rejectionGivesItsReason() {

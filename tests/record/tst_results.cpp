@@ -108,7 +108,7 @@ struct Fixture {
         token.sequence = SequenceId(0);
         token.position = 3 + step;
         token.source = TokenRecord::sampled;
-        token.token = step == 0 ? 3 : step == 1 ? 4 : cached ? 0 : 1;
+        token.token = step == 0 ? 3 : !cached ? 1 : step == 1 ? 4 : 0;
         lane.token(token);
         writer.set_time(start + (step == 0 ? 8 : 4) * ms);
         counters.prefill_tokens = step == 0 ? 3 : cached ? 0 : 2 + step;
@@ -208,8 +208,9 @@ void TestResults::summaryHasEveryKeyOfTheContract() {
     QCOMPARE(keys(lane["kv"]), Keys({"bytes_per_token", "block_bytes", "peak_used_blocks", "peak_used_bytes",
                                      "waste_percent", "slots"}));
     QCOMPARE(keys(lane["kv"]["slots"]), Keys({"token", "cached", "reserved", "internal", "external", "free"}));
-    QCOMPARE(keys(lane["cache"]), Keys({"queried_tokens", "hit_tokens", "copies", "copied_bytes", "evictions",
-                                        "preemptions"}));
+    QCOMPARE(keys(lane["cache"]), Keys({"queried_tokens", "hit_tokens", "preempted_queried_tokens",
+                                        "preempted_hit_tokens", "copies", "copied_bytes", "evictions", "preemptions"}));
+    COMPARE_JSON(summary["origins"]["preempted_hit_tokens"], Json("measured"));
     QCOMPARE(keys(lane["time"]), Keys({"prefill_ms", "decode_ms", "decode_tokens_per_s"}));
     QCOMPARE(keys(summary["comparison"]), Keys({"max_abs_logit_difference"}));
     DemoOptions options;
@@ -291,7 +292,7 @@ void TestResults::logitDifferenceStopsWhereTokensDiffer() {
     const Json differences =
         Json::parse(summary_json(fixture.recording()))["comparison"]["max_abs_logit_difference"];
     QVERIFY(differences["a, \"quoted\"\nlane"].is_null());  // the first lane with these weights
-    COMPARE_JSON(differences["uncached"], Json(0.5));           // 9.0 came with the step that gave another token
+    COMPARE_JSON(differences["uncached"], Json(0.5));           // of the step that first gave another token; 9.0 came later
 }
 
 void TestResults::requestThatNeverArrivedIsListed() {

@@ -129,7 +129,8 @@ void TestResultsSharing::childrenStandInTheirRequest() {
     QCOMPARE(c["output_tokens"].size(), std::size_t{30});
     COMPARE_JSON(c["finish_reason"], Json("length"));
     QVERIFY(c["queue_ms"].is_null());
-    QVERIFY(c["ttft_ms"].get<double>() > a["ttft_ms"].get<double>());
+    // A fork counts from the start of its step, samples from their request's arrival.
+    QVERIFY(c["ttft_ms"].get<double>() > 0 && c["ttft_ms"].get<double>() < a["ttft_ms"].get<double>());
     QVERIFY(c["itl_ms"]["p50"].get<double>() > 0);
     const Json d = request_of("paged", "d");
     QCOMPARE(names_of(d["sequences"]), std::vector<std::string>({"d.0", "d.1", "d.2"}));
@@ -137,6 +138,8 @@ void TestResultsSharing::childrenStandInTheirRequest() {
     COMPARE_JSON(d["sequences"][2]["parent"], Json("d.0"));
     COMPARE_JSON(d["sequences"][2]["forked_at"], Json(73));
     COMPARE_JSON(d["output_tokens"], d["sequences"][0]["output_tokens"]);
+    COMPARE_JSON(d["sequences"][2]["ttft_ms"], d["sequences"][0]["ttft_ms"]);
+    QVERIFY(d["queue_ms"].is_number());
     QVERIFY(d["sequences"][0]["output_tokens"] != d["sequences"][1]["output_tokens"]);
     // Where nothing can be shared, the samples stand side by side all the same.
     QCOMPARE(names_of(request_of("max", "d")["sequences"]), std::vector<std::string>({"d.0", "d.1", "d.2"}));
@@ -288,7 +291,7 @@ void TestResultsSharing::droppedBeamsAreNotListed() {
     for (const char* name : {"a.1", "a.2"}) queue.lane->add_sequence({RequestId(0), SequenceId(0), 2, 2, name});
     queue.event(EventKind::arrive, 0).event(EventKind::admit, 0);
     for (const std::uint32_t id : {1u, 2u, 3u}) queue.event(EventKind::fork, id, 0);
-    for (const auto& [id, cause] : {std::pair{1u, Cause::end_of_sequence}, {2u, Cause::beam_dropped}}) {
+    for (const auto& [id, cause] : {std::pair{0u, Cause::beam_dropped}, {1u, Cause::end_of_sequence}, {2u, Cause::beam_dropped}}) {
         Event end;
         end.kind = EventKind::finish;
         end.cause = cause;
@@ -297,7 +300,9 @@ void TestResultsSharing::droppedBeamsAreNotListed() {
     }
     queue.lane->end_step({});
     const Json json = Json::parse(summary_json(*queue.writer.recording()));
-    QCOMPARE(names_of(json["lanes"][0]["requests"][0]["sequences"]), std::vector<std::string>({"fork", "a.2"}));
+    const Json& request = json["lanes"][0]["requests"][0];
+    QCOMPARE(names_of(request["sequences"]), std::vector<std::string>({"fork", "a.2"}));
+    QVERIFY(request["queue_ms"].is_number());  // its first sequence queued, though it was dropped
 }
 
 void TestResultsSharing::thousandsOfSequencesAreNotQuadratic() {

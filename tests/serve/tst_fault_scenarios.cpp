@@ -6,7 +6,10 @@
 #include <QRegularExpression>
 #include <QTest>
 
+#include "engine/record/results.h"
 #include "tests/serve/support.h"
+
+#include <nlohmann/json.hpp>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -117,6 +120,20 @@ private Q_SLOTS:
         const LaneRecord& lane = run.lane("2 bits, believed");
         for (std::size_t i = 0; i < lane.events().size(); ++i)
             if (lane.events()[i].kind == EventKind::prefix_hit) QCOMPARE(int(lane.events()[i].cause), int(Cause::hash_collision));
+        // b's first token is another one already: its logits are what shows by how much the lane was wrong.
+        const auto summary = nlohmann::json::parse(summary_json(*run.recording()));
+        const auto& differences = summary["comparison"]["max_abs_logit_difference"];
+        QCOMPARE(differences["2 bits, compared"].get<double>(), 0.0);
+        QVERIFY(differences["2 bits, believed"].get<double>() > 1);
+    }
+
+    void noMoreBeamsRunThanAreKept() {
+        const Run run("beam-search");
+        std::uint32_t most = 0;
+        for (std::size_t i = 0; i < run.lane("paged").step_count(); ++i) most = std::max(most, run.lane("paged").step(i).running);
+        QCOMPARE(most, 4u);
+        QVERIFY(run.count("paged", EventKind::fork) > 3);  // beams were replaced
+        QCOMPARE(run.lane("paged").step(0).running, 1u);   // the others fork at the end of the prompt's step
     }
 
     void aSaltIsTakenForAnAdapterOnlyUntagged() {

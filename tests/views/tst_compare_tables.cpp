@@ -3,6 +3,8 @@
 // The tables of the Compare and Profile tabs and the length sweep hold what was recorded; every picture exports.
 #include <QTest>
 
+#include "engine/record/figures.h"
+#include "tests/support/demo_sharing.h"
 #include "tests/views/compare_fixture.h"
 #include "views/comparison_view.h"
 #include "views/kv_bytes_view.h"
@@ -21,6 +23,8 @@
 #include <QSvgRenderer>
 #include <QTableView>
 #include <QTemporaryDir>
+
+#include <set>
 
 using namespace kvloupe;
 
@@ -78,7 +82,7 @@ private Q_SLOTS:
         bool said = false;
         for (const QLabel* label : view.findChildren<QLabel*>()) said = said || label->text().contains(QStringLiteral("have no room"));
         QVERIFY(said);
-        view.resize(1600, 240);
+        view.resize(2400, 240);
         QCOMPARE(shown().first, static_cast<int>(ComparisonModel::columnCount_));
     }
 
@@ -129,6 +133,62 @@ private Q_SLOTS:
         const LaneRecord& gqa = cursor.recording()->lane(LaneId(1));
         QCOMPARE(model.index(1, ComparisonModel::prefill).data(csvRole).toString().toULongLong(),
                  static_cast<qulonglong>(gqa.step(0).duration_ns + gqa.step(1).duration_ns));
+    }
+
+    // What is kept up to date step by step equals what one pass over the recording up to the cursor gives.
+    void requestColumnsAreThoseOfOnePass_data() {
+        QTest::addColumn<bool>("sharing");
+        QTest::newRow("lanes of several models") << false;
+        QTest::newRow("hits, preemptions, forks and samples") << true;
+    }
+    void requestColumnsAreThoseOfOnePass() {
+        QFETCH(const bool, sharing);
+        Cursor cursor;
+        cursor.setRecording(sharing ? demo_sharing_recording() : demo_recording(plainOptions()));
+        ComparisonModel model(&cursor);
+        double hits = 0;
+        for (const int step : {199, 0, 3, 120}) {
+            cursor.setStep(step);
+            model.update(Palette::light(), QFont());
+            for (std::uint32_t row = 0; row < cursor.recording()->lanes().size(); ++row) {
+                const LaneRecord& lane = cursor.recording()->lane(LaneId(row));
+                const auto last = static_cast<std::size_t>(cursor.stepOf(LaneId(row)));
+                std::vector<double> first, gaps;
+                const auto all = all_request_times(*cursor.recording(), lane, last);
+                std::set<std::uint32_t> requests;  // one first token each
+                for (std::uint32_t i = 0; i < all.size(); ++i) {
+                    const RequestTimes& times = all[i];
+                    const SequenceInfo& info = lane.sequences()[i];
+                    if (times.time_to_first_token_ms && !info.parent.valid() && requests.insert(info.request.value).second)
+                        first.push_back(*times.time_to_first_token_ms);
+                    gaps.insert(gaps.end(), times.inter_token_ms.begin(), times.inter_token_ms.end());
+                }
+                std::uint64_t computed = 0, queried = 0, hit = 0, preemptions = 0;
+                for (std::size_t s = 0; s <= last; ++s) {
+                    computed += lane.step(s).computed_tokens;
+                    queried += lane.step(s).queried_tokens;
+                    hit += lane.step(s).hit_tokens;
+                    for (std::uint64_t e = lane.step(s).events.begin; e < lane.step(s).events.end; ++e)
+                        preemptions += lane.events()[e].kind == EventKind::preempt;
+                }
+                const auto cell = [&](int column) { return model.index(static_cast<int>(row), column); };
+                const auto is = [&](int column, std::optional<double> value, Origin origin) {
+                    const QString plain = cell(column).data(csvRole).toString();
+                    if (!value) return plain.isEmpty();
+                    return qAbs(plain.toDouble() - *value) <= 1e-6 * qAbs(*value) &&
+                           cell(column).data(originRole).toInt() == static_cast<int>(origin);
+                };
+                QVERIFY(is(ComparisonModel::ttft, percentile(first, 50), Origin::measured));
+                QVERIFY(is(ComparisonModel::itl, percentile(gaps, 50), Origin::measured));
+                QVERIFY(is(ComparisonModel::computed, static_cast<double>(computed), Origin::measured));
+                QVERIFY(is(ComparisonModel::preemptions, static_cast<double>(preemptions), Origin::measured));
+                std::optional<double> rate;
+                if (queried > 0) rate = static_cast<double>(hit) / static_cast<double>(queried);
+                QVERIFY(is(ComparisonModel::hitRate, rate, Origin::derived));
+                hits = std::max(hits, rate.value_or(0));
+            }
+        }
+        QCOMPARE(hits > 0, sharing);
     }
 
     void stageSumsAreTheSameForwardsAndBackwards() {

@@ -251,11 +251,44 @@ private Q_SLOTS:
         QCOMPARE(comparison.steps(), std::size_t{5});
         QCOMPARE(comparison.largest(0), 0.0f);
         QCOMPARE(comparison.largest(1), 2e-6f);
-        for (std::size_t step = 2; step < 5; ++step) QCOMPARE(comparison.largest(step), 2e-6f);
+        // Step 2 gives the first other token, from logits of equal tokens; 0.5 in step 3 is of other texts.
+        for (std::size_t step = 2; step < 5; ++step) QCOMPARE(comparison.largest(step), 5e-6f);
         QCOMPARE(comparison.differences().size(), std::size_t{3});
         QCOMPARE(comparison.differences()[0].step, 2u);
         QCOMPARE(comparison.differences()[0].own, 1);
         QCOMPARE(comparison.differences()[0].reference, 2);
+    }
+
+    // Two samples of one request that answer different texts, the same ones in both lanes.
+    void aSampleIsComparedToTheSampleOfItsName() {
+        RecordingWriter writer("samples", 1 << 20);
+        for (const char* name : {"first", "second"}) {
+            LaneInfo info;
+            info.name = name;
+            info.weights_id = 7;
+            writer.add_lane(info, nullptr);
+        }
+        writer.lanes_complete();
+        writer.add_request({});
+        for (std::uint32_t lane = 0; lane < 2; ++lane) {
+            LaneWriter& own = writer.lane(LaneId(lane));
+            own.begin_step();
+            for (std::uint32_t i = 0; i < 2; ++i) {
+                own.add_sequence({RequestId(0), {}, 0, 1, i == 0 ? "a.0" : "a.1"});
+                const auto chosen = static_cast<TokenId>(i);
+                const Alternative alternatives[] = {{chosen, 0.6f, 2.0f}, {1 - chosen, 0.3f, 1.0f}};
+                TokenRecord token;
+                token.sequence = SequenceId(i);
+                token.position = 1;
+                token.source = TokenRecord::sampled;
+                token.token = chosen;
+                own.token(token, alternatives);
+            }
+            own.end_step({});
+        }
+        LogitComparison comparison(writer.recording().get(), LaneId(1), LaneId(0));
+        comparison.advance();
+        QVERIFY(comparison.differences().empty());
     }
 
     void differingChoiceIsMarkedWithBothTokens() {
