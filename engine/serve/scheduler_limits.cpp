@@ -44,6 +44,13 @@ std::optional<Rejection> Scheduler::rejection(const Request& request) const {
                           " tokens, but a step takes " + std::to_string(m_options.max_num_batched_tokens) +
                           " and chunked prefill is off; raise max_num_batched_tokens or allow chunked prefill");
     const std::uint64_t most = m_cache->most_slots(request.prompt_tokens, std::min(piece, m_options.max_num_batched_tokens));
+    if (m_cache->options().kind == CacheKind::contiguous && m_cache->options().reserve == Reserve::max && slots > most)
+        return counts(Cause::exceeds_pool, slots, most,
+                      "request '" + request.name + "' would reserve one region of " + std::to_string(m_cache->options().max_model_len) +
+                          " slots (reserve max, max_model_len), but the pool's " +
+                          std::to_string(std::uint64_t{m_cache->usable_blocks()} * m_cache->block_size()) +
+                          " slots hold no region that takes its " + std::to_string(slots) +
+                          "; give the lane more blocks, another max_model_len, or reserve oracle or pow2");
     if (slots > most)
         return counts(Cause::exceeds_pool, slots, most,
                       who + ", but the whole pool has " + std::to_string(most) +

@@ -76,9 +76,11 @@ HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float
                              std::uint32_t from, std::uint32_t to, float* lanes) {
     constexpr std::uint32_t n = hn::MaxLanes(D());
     const std::uint32_t ahead = tokens_ahead(type, tile.head_dim);
-    const auto left = static_cast<std::uint32_t>(tile.offsets + tile.any.end - offsets);  // tokens from here to the end
+    const auto first = static_cast<std::uint32_t>(offsets - tile.offsets);
+    // Tokens between sinks and window have no row.
+    const auto has_row = [&](std::uint32_t t) { return t < tile.any.end && (t >= tile.any.begin || t < tile.any.sinks); };
     for (std::uint32_t j = from; j < to; ++j) {
-        if (j + ahead < left) fetch(tile.keys + offsets[j + ahead] * T::size, tile.head_dim * T::size);
+        if (has_row(first + j + ahead)) fetch(tile.keys + offsets[j + ahead] * T::size, tile.head_dim * T::size);
         const std::byte* key = tile.keys + offsets[j] * T::size;
         float* row = lanes + std::size_t{j} * n;
         std::uint32_t at = 0;

@@ -264,8 +264,9 @@ private Q_SLOTS:
         s->step(20000);
         s->wait();
         QCOMPARE(int(s->recording()->phase()), int(Phase::finished));
-        for (const auto& sequence : s->recording()->lane(lane0).state_after(s->recording()->lane(lane0).step_count() - 1).sequences())
-            QCOMPARE(int(sequence.status), int(SequenceStatus::finished));
+        const LaneRecord& lane = s->recording()->lane(lane0);
+        const LaneState end = lane.state_after(lane.step_count() - 1);
+        for (const auto& sequence : end.sequences()) QCOMPARE(int(sequence.status), int(SequenceStatus::finished));
     }
 
     void withoutACacheSamplesAndBeamsAreTheSame() {
