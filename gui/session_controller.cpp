@@ -38,7 +38,10 @@ RequestOptions request(const QString& prompt, const char* fallback, std::uint32_
 
 SessionController::SessionController(QObject* parent) : QObject(parent) {
     setThreads(0);
-    connect(&m_clock, &FrameClock::advanced, &m_cursor, &Cursor::advanced);
+    connect(&m_clock, &FrameClock::advanced, this, [this] {
+        m_cursor.advanced();
+        focusPause();  // a run of a few steps pauses again before the clock has seen it running
+    });
     connect(&m_clock, &FrameClock::phaseChanged, this, [this] {
         focusPause();
         Q_EMIT phaseChanged();
@@ -169,7 +172,8 @@ void SessionController::focusPause() {
     if (!m_session || phase() == Phase::running) return;
     const auto recording = m_cursor.sharedRecording();
     const auto focus = recording ? recording->pause_focus() : std::nullopt;
-    if (!focus) return;
+    if (!focus || (m_shownFocus && m_shownFocus->lane == focus->lane && m_shownFocus->event == focus->event)) return;
+    m_shownFocus = focus;
     m_cursor.advanced();
     Pick pick;
     pick.lane = focus->lane;
@@ -184,6 +188,7 @@ void SessionController::focusPause() {
 
 void SessionController::showRecording() {
     m_moreUncached = 0;
+    m_shownFocus.reset();
     const auto recording = m_session->recording();
     m_cursor.setRecording(recording);
     m_clock.watch(recording);

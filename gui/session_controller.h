@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 
 namespace kvloupe {
@@ -88,6 +89,7 @@ private:
     std::jthread m_loader;
     quint64 m_job = 0;
     std::uint32_t m_moreUncached = 0;  // tokens granted to uncached lanes beyond their limit
+    std::optional<PauseFocus> m_shownFocus;  // locked once; what the user locks or clears afterwards stays
     bool m_loading = false;
     bool m_firstStep = false;
     unsigned m_threads = 0;

@@ -175,7 +175,7 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
         return QVariant::fromValue(static_cast<int>((index.column() <= storedAs ? Qt::AlignLeft : Qt::AlignRight) |
                                                     Qt::AlignVCenter));
     case colourRole:
-        if (index.column() == lane && m_palette) return m_palette->lane(m_recording->lane(LaneId(row)), row);
+        if (index.column() == lane && m_palette) return m_palette->lane(*m_recording, LaneId(static_cast<std::uint32_t>(row)));
         return {};
     case Qt::FontRole:
         if (index.column() == lane) {

@@ -73,7 +73,7 @@ void LanesView::paintContent(QPainter& painter, const QRectF& area) {
         QRectF inner = box.adjusted(canvas.u(10), canvas.u(4), -canvas.u(10), -canvas.u(4));
         const QRectF top(inner.left(), inner.top(), inner.width(), inner.height() / 2);
         const QRectF bottom(inner.left(), inner.center().y(), inner.width(), inner.height() / 2);
-        painter.fillRect(QRectF(top.left(), top.center().y() - side / 2, side, side), colours.lane(lane, i));
+        painter.fillRect(QRectF(top.left(), top.center().y() - side / 2, side, side), colours.lane(*cursor()->recording(), LaneId(i)));
         const double indent = side + canvas.u(6);
         const TextStyle small{11, QFont::Normal, colours.ink2, false};
         double right = 0, rightBelow = 0;

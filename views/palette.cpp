@@ -75,15 +75,29 @@ const Palette& Palette::of(const QWidget* widget) {
     return widget && widget->palette().color(QPalette::Window).lightness() < 128 ? darkTheme() : light();
 }
 
-QColor Palette::lane(const LaneRecord& lane, unsigned index) const {
-    const LaneInfo& info = lane.info();
-    if (!info.kv_cache) return lanes[5];
-    if (info.cache_dtype == "int8" || info.cache_dtype == "q8_0") return lanes[2];
-    if (info.attention_variant == "MHA") return lanes[0];
-    if (info.attention_variant == "GQA") return lanes[1];
-    if (info.attention_variant == "MLA") return lanes[3];
-    if (info.attention_variant == "MQA") return lanes[4];
-    return lanes[index % lanes.size()];
+namespace {
+
+std::size_t usualColour(const LaneInfo& info, std::size_t index) {
+    if (!info.kv_cache) return 5;
+    if (info.cache_dtype == "int8" || info.cache_dtype == "q8_0") return 2;
+    if (info.attention_variant == "MHA") return 0;
+    if (info.attention_variant == "GQA") return 1;
+    if (info.attention_variant == "MLA") return 3;
+    if (info.attention_variant == "MQA") return 4;
+    return index % 6;
+}
+
+}  // namespace
+
+QColor Palette::lane(const Recording& recording, LaneId lane) const {
+    std::array<bool, 6> taken{};
+    std::size_t colour = 0;
+    for (std::size_t i = 0; i <= lane.value; ++i) {
+        colour = usualColour(recording.lanes()[i]->info(), i);
+        for (std::size_t tries = 0; taken[colour] && tries < taken.size(); ++tries) colour = (colour + 1) % taken.size();
+        taken[colour] = true;
+    }
+    return lanes[colour];
 }
 
 QColor Palette::attentionColour(double weight) const {

@@ -4,7 +4,9 @@
 // is in focus now. Sets keep apart for common colour vision deficiencies (smallest OKLab distance 5.3 and up).
 #pragma once
 
-#include <QColor>
+#include <QColor>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
+
+#include "engine/record/ids.h"
 
 #include <array>
 
@@ -36,8 +38,9 @@ struct Palette {
     // Colour of the n-th owner; after eight the hues repeat and repeats() is true (drawn with a dot pattern).
     QColor owner(unsigned index) const { return owners[index % owners.size()]; }
     static bool repeats(unsigned index) { return index >= 8; }
-    // Colour of a lane by its attention variant and cache, stable for the names above, else by index.
-    QColor lane(const class LaneRecord& lane, unsigned index) const;
+    // Colour of a lane by its attention variant and cache, stable for the names above, else by index. A lane whose colour
+    // an earlier one has takes the next that no lane before it has; beyond six lanes colours repeat.
+    QColor lane(const class Recording& recording, LaneId lane) const;
     // Linear between the six stops; weight in 0 .. 1.
     QColor attentionColour(double weight) const;
 };

@@ -103,7 +103,7 @@ void PlotPane::refreshSelection() {
 }
 
 QColor PlotPane::laneColour(LaneId lane) const {
-    return palette_().lane(cursor()->recording()->lane(lane), lane.value);
+    return palette_().lane(*cursor()->recording(), lane);
 }
 
 QString PlotPane::laneName(LaneId lane) const {

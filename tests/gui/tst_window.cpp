@@ -349,6 +349,24 @@ private Q_SLOTS:
         QVERIFY(!window.controller()->hasSession());
     }
 
+    void everyPauseLocksTheEventItStoppedAt() {
+        MainWindow window;
+        window.show();
+        Cursor* cursor = window.controller()->cursor();
+        window.controller()->openPath(QStringLiteral(KVLOUPE_SOURCE_DIR "/resources/scenarios/faults/preemption-storm.json"));
+        int before = -1;
+        for (int pause = 0; pause < 3; ++pause) {
+            if (pause > 0) window.controller()->run();  // two steps: over before the clock sees it running
+            QTRY_VERIFY_WITH_TIMEOUT(window.controller()->hasSession() && cursor->step() > before &&
+                                         window.controller()->phase() == Phase::paused && cursor->locked().event,
+                                     60000);
+            const auto focus = cursor->recording()->pause_focus();
+            QVERIFY(focus && focus->event);
+            QTRY_COMPARE_WITH_TIMEOUT(*cursor->locked().event, *focus->event, 10000);
+            before = cursor->step();
+        }
+    }
+
 private:
     // The window's own Step, by its key (a tab has the same name).
     static QAction* stepAction(const MainWindow& window) {

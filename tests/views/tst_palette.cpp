@@ -2,10 +2,12 @@
 //
 // Owners' colours keep apart, also with protan, deutan and tritan vision: smallest OKLab distances as the design states
 // them. Oracle: OKLab (Ottosson 2020) and the dichromacy matrices of Machado, Oliveira and Fernandes (2009), severity 1.
-#include "views/palette.h"
-
 #include <QRegularExpression>
 #include <QTest>
+
+#include "views/palette.h"
+
+#include "engine/record/writer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +68,7 @@ private Q_SLOTS:
     void ownersKeepApart();
     void attentionRunsFromPanelToTheLastStop();
     void inkReadsOnEveryGround();
+    void lanesOfOneModelHaveColoursOfTheirOwn();
     void huesRepeatAfterEight();
 };
 
@@ -114,6 +117,21 @@ void TestPalette::inkReadsOnEveryGround() {
                 const double a = luminance(ink) + 0.05, b = luminance(ground) + 0.05;
                 QVERIFY2(std::max(a, b) / std::min(a, b) >= 4.5, qPrintable(ink.name() + QLatin1Char(' ') + ground.name()));
             }
+}
+
+void TestPalette::lanesOfOneModelHaveColoursOfTheirOwn() {
+    RecordingWriter writer("lanes", 1 << 20);
+    for (const char* variant : {"GQA", "GQA", "MHA", "GQA", "GQA", "GQA"}) {
+        LaneInfo info;
+        info.attention_variant = variant;
+        writer.add_lane(info, nullptr);
+    }
+    const Palette& palette = Palette::light();
+    const Recording& recording = *writer.recording();
+    QCOMPARE(palette.lane(recording, LaneId(0)), palette.lanes[1]);  // the usual one, as long as nobody has it
+    QCOMPARE(palette.lane(recording, LaneId(2)), palette.lanes[0]);
+    for (std::uint32_t a = 0; a < 6; ++a)
+        for (std::uint32_t b = 0; b < a; ++b) QVERIFY(palette.lane(recording, LaneId(a)) != palette.lane(recording, LaneId(b)));
 }
 
 void TestPalette::huesRepeatAfterEight() {
