@@ -32,6 +32,12 @@ void print_lane(const Recording& recording, const LaneRecord& lane) {
         if (times.time_to_first_token_ms) std::cout << ", first token after " << *times.time_to_first_token_ms << " ms";
         std::cout << '\n';
     }
+    for (std::size_t step = 0; step <= last; ++step) {
+        const LogRange events = lane.step(step).events;
+        for (std::uint64_t i = events.begin; i < events.end; ++i)
+            if (lane.events()[i].cause == Cause::action_refused)
+                std::cout << "  step " << step << ": " << describe_event(recording, lane, i) << '\n';
+    }
 }
 
 bool anything_ran(const Recording& recording) {
@@ -76,6 +82,7 @@ int run_command(const std::vector<std::string>& words) {
             if (const auto drawn = write_pictures(recording, *folder); !drawn) return fail(drawn.error().message());
     }
     if (!ran) return fail(ran.error().message());
+    if (scenario->requests.empty()) return fail("requests: the scenario has none, so nothing could run. Add a request.");
     if (!anything_ran(*recording)) {
         return fail("No request could run. The reasons stand above; give the pool more blocks or the model a longer "
                     "context.");

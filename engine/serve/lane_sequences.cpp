@@ -89,6 +89,7 @@ Result<Request*> Lane::fork(Request child, Request& parent, std::uint32_t positi
     child.child = true;
     child.in_batch = child.ending = child.parked = false;
     child.refusals = 0;
+    child.alone_at = Request::not_alone;
     std::vector<Event> events;
     if (shares && m_cache) {
         auto plan = m_cache->plan_fork(child.view(), parent.sequence, position);

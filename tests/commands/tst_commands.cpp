@@ -170,6 +170,23 @@ private Q_SLOTS:
         QVERIFY2(outcome.out.contains("rejected"), outcome.out.constData());
     }
 
+    void whatCannotBeDoneIsSaid() {
+        const auto run = [&](const QByteArray& rest) {
+            QFile file(m_folder.filePath("said.json"));
+            if (!file.open(QIODevice::WriteOnly)) qFatal("the scenario cannot be written");
+            file.write("{\"version\": 1, \"model\": \"bundled:gqa\", " + rest + "}");
+            file.close();
+            return kvloupe({"run", file.fileName()}, m_folder.path());
+        };
+        const Outcome fork = run(R"("requests": [{"id": "a", "prompt_tokens": [5, 6, 7], "max_new_tokens": 6}],
+                                    "actions": [{"at_step": 2, "do": "fork", "request": "a", "as": "b", "position": 500}])");
+        QCOMPARE(fork.status, 0);
+        QVERIFY2(fork.out.contains("step 2: The action fork cannot be done") && fork.out.contains("500"), fork.out.constData());
+        const Outcome nobody = run(R"("requests": [])");
+        QCOMPARE(nobody.status, 1);
+        QVERIFY2(nobody.err.contains("requests"), nobody.err.constData());
+    }
+
 private:
     QTemporaryDir m_folder;
 };

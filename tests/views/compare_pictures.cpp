@@ -3,6 +3,7 @@
 // Renders the pictures of the Compare and Profile tabs to PNG, for people to look at: light, dark, narrow, at 125 %, and
 // with their switches turned. kvloupe_compare_pictures FOLDER [VIEW-ID…]
 #include "tests/support/demo_recording.h"
+#include "tests/views/picture_look.h"
 #include "views/comparison_view.h"
 #include "views/kv_bytes_view.h"
 #include "views/logits_view.h"
@@ -36,19 +37,6 @@ struct Picture {
     QSize size;
     std::function<std::unique_ptr<View>(Cursor*)> create;
 };
-
-QPalette paletteOf(const Palette& colours) {
-    QPalette palette;
-    palette.setColor(QPalette::Window, colours.window);
-    palette.setColor(QPalette::WindowText, colours.ink1);
-    palette.setColor(QPalette::Base, colours.panel);
-    palette.setColor(QPalette::Text, colours.ink1);
-    palette.setColor(QPalette::Button, colours.head);
-    palette.setColor(QPalette::ButtonText, colours.ink1);
-    palette.setColor(QPalette::Highlight, colours.selectedRow);
-    palette.setColor(QPalette::HighlightedText, colours.ink1);
-    return palette;
-}
 
 std::vector<Picture> pictures() {
     return {
@@ -113,11 +101,7 @@ int main(int argc, char** argv) {
     options.attention = false;
     const auto recording = demo_recording(options);
     for (const Look& look : looks) {
-        QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
-        QFont font = QApplication::font();
-        font.setFamily(QStringLiteral("Inter"));
-        font.setPixelSize(qRound(12 * look.scale));
-        QApplication::setFont(font);
+        applyLook(look.dark, look.scale);
         Cursor cursor;
         cursor.setFontScale(look.scale);
         cursor.setRecording(recording);

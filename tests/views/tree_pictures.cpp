@@ -3,6 +3,7 @@
 // Renders scheduler, prefix tree and genealogy of the sharing demo to PNG, so that a person can look at them: light, dark,
 // small, large, at 125 %, on several lanes and steps. kvloupe_tree_pictures FOLDER [VIEW-ID…]
 #include "tests/support/demo_sharing.h"
+#include "tests/views/picture_look.h"
 #include "views/view.h"
 #include "views/view_factory.h"
 
@@ -37,17 +38,6 @@ struct Moment {
 const Moment moments[] = {{"paged", 24, true}, {"paged", 120, false}, {"paged", 206, false}, {"swap", 200, false},
                           {"windows", 60, false}, {"radix", 150, true}, {"oracle", 100, false}};
 
-QPalette paletteOf(const Palette& colours) {
-    QPalette palette;
-    palette.setColor(QPalette::Window, colours.window);
-    palette.setColor(QPalette::WindowText, colours.ink1);
-    palette.setColor(QPalette::Base, colours.panel);
-    palette.setColor(QPalette::Text, colours.ink1);
-    palette.setColor(QPalette::Button, colours.head);
-    palette.setColor(QPalette::ButtonText, colours.ink1);
-    return palette;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,11 +53,7 @@ int main(int argc, char** argv) {
     if (ids.isEmpty()) ids = QStringList{QStringLiteral("schedule"), QStringLiteral("prefix-tree"), QStringLiteral("genealogy")};
     const auto recording = demo_sharing_recording();
     for (const Look& look : looks) {
-        QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
-        QFont font = QApplication::font();
-        font.setFamily(QStringLiteral("Inter"));
-        font.setPixelSize(qRound(12 * look.scale));
-        QApplication::setFont(font);
+        applyLook(look.dark, look.scale);
         for (const Moment& moment : moments) {
             Cursor cursor;
             cursor.setFontScale(look.scale);

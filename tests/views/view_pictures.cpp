@@ -4,6 +4,7 @@
 // kvloupe_view_pictures FOLDER [VIEW-ID…] [--svg] [--small | --sharing[=LANE]] [--choose=KEY:INDEX] [@STEP]
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
+#include "tests/views/picture_look.h"
 #include "tests/views/sharing_fixture.h"
 #include "views/view.h"
 #include "views/view_factory.h"
@@ -42,19 +43,6 @@ QSize placeOf(const QString& id) {
     return {700, 380};
 }
 
-QPalette paletteOf(const Palette& colours) {
-    QPalette palette;
-    palette.setColor(QPalette::Window, colours.window);
-    palette.setColor(QPalette::WindowText, colours.ink1);
-    palette.setColor(QPalette::Base, colours.panel);
-    palette.setColor(QPalette::Text, colours.ink1);
-    palette.setColor(QPalette::Button, colours.head);
-    palette.setColor(QPalette::ButtonText, colours.ink1);
-    palette.setColor(QPalette::Highlight, colours.selectedRow);
-    palette.setColor(QPalette::HighlightedText, colours.ink1);
-    return palette;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -88,11 +76,7 @@ int main(int argc, char** argv) {
     for (std::uint32_t i = 0; !sharing.isEmpty() && i < recording->lanes().size(); ++i)
         if (QString::fromStdString(recording->lane(LaneId(i)).info().name) == sharing) lane = i;
     for (const Look& look : looks) {
-        QApplication::setPalette(paletteOf(look.dark ? Palette::darkTheme() : Palette::light()));
-        QFont font = QApplication::font();
-        font.setFamily(QStringLiteral("Inter"));
-        font.setPixelSize(qRound(12 * look.scale));
-        QApplication::setFont(font);
+        applyLook(look.dark, look.scale);
         Cursor cursor;
         cursor.setFontScale(look.scale);
         cursor.setRecording(recording);
