@@ -5,7 +5,7 @@
 
 #include "views/cursor.h"
 #include "views/lane_progress.h"
-#include "views/logit_comparison.h"
+#include "views/lane_difference.h"
 #include "views/request_progress.h"
 
 #include <QAbstractTableModel>
@@ -50,7 +50,7 @@ private:
     std::shared_ptr<const Recording> m_recording;
     std::vector<LaneProgress> m_progress;
     std::vector<RequestProgress> m_requests;                // per lane
-    std::vector<std::optional<LogitComparison>> m_logits;   // per lane
+    std::vector<std::optional<LaneDifference>> m_logits;   // per lane
     std::vector<std::vector<Cell>> m_cells;
     const Palette* m_palette = nullptr;
     QFont m_font;

@@ -78,7 +78,7 @@ void LogitsView::showCursor() {
     std::vector<int> emphasis;
     bool f32 = false, others = false;
     for (std::size_t i = 0; i < m_comparisons.size(); ++i) {
-        const LogitComparison& comparison = m_comparisons[i];
+        const LaneDifference& comparison = m_comparisons[i];
         const LaneId id = comparison.lane();
         const auto exact = [this](LaneId lane) {
             const LaneInfo& info = cursor()->recording()->lane(lane).info();
@@ -123,7 +123,7 @@ void LogitsView::showCursor() {
     QStringList alone;
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         bool compared = false;
-        for (const LogitComparison& comparison : m_comparisons)
+        for (const LaneDifference& comparison : m_comparisons)
             compared = compared || comparison.lane() == LaneId(i) || comparison.reference() == LaneId(i);
         if (!compared) alone.append(laneName(LaneId(i)));
     }
@@ -143,12 +143,12 @@ void LogitsView::showCursor() {
 QString LogitsView::tipAtStep(int step) const {
     if (step < 0) return {};
     QStringList lines{tr("step %1").arg(formatCount(static_cast<quint64>(step)))};
-    for (const LogitComparison& comparison : m_comparisons) {
+    for (const LaneDifference& comparison : m_comparisons) {
         if (static_cast<std::size_t>(step) >= comparison.steps()) continue;
         const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
         lines.append(std::isnan(now) ? tr("%1: not compared in this step").arg(laneName(comparison.lane()))
                                      : tr("%1: ● %2").arg(laneName(comparison.lane()), formatSmall(now)));
-        for (const LogitComparison::Difference& difference : comparison.differences())
+        for (const LaneDifference::Difference& difference : comparison.differences())
             if (difference.step == static_cast<std::uint32_t>(step))
                 lines.append(tr("greedy choice “%1” instead of “%2”")
                                  .arg(tokenText(comparison.lane(), difference.own),
@@ -170,7 +170,7 @@ QString LogitsView::csv() const {
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         const auto reference = referenceLane(*cursor()->recording(), LaneId(i));
         if (!reference) continue;
-        LogitComparison comparison(cursor()->recording(), LaneId(i), *reference);
+        LaneDifference comparison(cursor()->recording(), LaneId(i), *reference);
         comparison.advance();
         const auto number = [](float value) { return std::isnan(value) ? QString() : QString::number(static_cast<double>(value), 'g', 9); };
         std::size_t next = 0;

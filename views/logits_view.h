@@ -4,7 +4,7 @@
 // step, on a logarithmic axis beside the tolerances of the tests. A triangle marks a step whose greedy choice differs.
 #pragma once
 
-#include "views/logit_comparison.h"
+#include "views/lane_difference.h"
 #include "views/plot_pane.h"
 
 namespace kvloupe {
@@ -16,7 +16,7 @@ public:
     explicit LogitsView(Cursor* cursor, QWidget* parent = nullptr);
 
     QString csv() const override;
-    const std::vector<LogitComparison>& comparisons() const { return m_comparisons; }
+    const std::vector<LaneDifference>& comparisons() const { return m_comparisons; }
 
     // What the tests hold f32 caches and the others to.
     static constexpr double f32Tolerance = 1e-4;
@@ -33,7 +33,7 @@ protected:
 private:
     QString tokenText(LaneId lane, TokenId token) const;
 
-    std::vector<LogitComparison> m_comparisons;
+    std::vector<LaneDifference> m_comparisons;
     std::vector<int> m_curves;            // per comparison
     std::vector<std::size_t> m_appended;  // per comparison
     bool m_equalSeen = false;

@@ -4,6 +4,7 @@
 #include <QDir>
 #include <QDirIterator>
 #include <QFile>
+#include <QMap>
 #include <QRegularExpression>
 #include <QTest>
 
@@ -126,6 +127,22 @@ private Q_SLOTS:
              sources({"engine", "kernels", "views", "gui", "tests", "resources"}, suffixes))
             QVERIFY2(source.lines.size() <= 401,
                      qPrintable(QStringLiteral("%1 has %2 lines").arg(source.path).arg(source.lines.size() - 1)));
+    }
+
+    // All share one namespace and one program: two classes of one name would be one to the linker.
+    void everyClassNameIsDeclaredInOneHeader() {
+        static const QRegularExpression declaration(QStringLiteral("^(?:struct|class) (\\w+)(?: final)?\\s*(?::[^:].*)?\\{"));
+        QMap<QString, QString> headers;
+        for (const Source& source : sources({"engine", "kernels", "views", "gui"}, {QStringLiteral("*.h")}))
+            for (const QString& line : source.lines) {
+                const auto match = declaration.match(line);
+                if (!match.hasMatch()) continue;
+                const QString name = match.captured(1), other = headers.value(name);
+                QVERIFY2(other.isEmpty() || other == source.path,
+                         qPrintable(QStringLiteral("%1 stands in %2 and in %3").arg(name, other, source.path)));
+                headers.insert(name, source.path);
+            }
+        QVERIFY(headers.size() > 100);
     }
 
     void everySourceNamesItsLicence() {

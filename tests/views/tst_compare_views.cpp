@@ -246,7 +246,7 @@ private Q_SLOTS:
 
     void largestDifferenceStopsWhereTokensDiffer() {
         const auto recording = diverging();
-        LogitComparison comparison(recording.get(), LaneId(1), LaneId(0));
+        LaneDifference comparison(recording.get(), LaneId(1), LaneId(0));
         comparison.advance();
         QCOMPARE(comparison.steps(), std::size_t{5});
         QCOMPARE(comparison.largest(0), 0.0f);
@@ -286,7 +286,7 @@ private Q_SLOTS:
             }
             own.end_step({});
         }
-        LogitComparison comparison(writer.recording().get(), LaneId(1), LaneId(0));
+        LaneDifference comparison(writer.recording().get(), LaneId(1), LaneId(0));
         comparison.advance();
         QVERIFY(comparison.differences().empty());
     }

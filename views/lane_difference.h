@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// LogitComparison: differences of one lane's logits and choices to those of the first lane with the same weights.
+// LaneDifference: differences of one lane's logits and choices to those of the first lane with the same weights.
 #pragma once
 
 #include "engine/record/recording.h"
@@ -10,14 +10,14 @@
 namespace kvloupe {
 
 // Kept up to date by looking at new steps only.
-class LogitComparison {
+class LaneDifference {
 public:
     struct Difference {
         std::uint32_t step = 0;
         TokenId own = 0, reference = 0;   // greedy choices
     };
 
-    LogitComparison(const Recording* recording, LaneId lane, LaneId reference);
+    LaneDifference(const Recording* recording, LaneId lane, LaneId reference);
 
     void advance();
     LaneId lane() const { return m_lane; }

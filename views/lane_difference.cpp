@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "views/logit_comparison.h"
+#include "views/lane_difference.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,17 +7,17 @@
 
 namespace kvloupe {
 
-LogitComparison::LogitComparison(const Recording* recording, LaneId lane, LaneId reference)
+LaneDifference::LaneDifference(const Recording* recording, LaneId lane, LaneId reference)
     : m_recording(recording), m_lane(lane), m_reference(reference) {}
 
-bool LogitComparison::same(SequenceId own, SequenceId reference) const {
+bool LaneDifference::same(SequenceId own, SequenceId reference) const {
     const LaneRecord &lane = m_recording->lane(m_lane), &other = m_recording->lane(m_reference);
     if (own.value >= lane.sequences().size() || reference.value >= other.sequences().size()) return false;
     const SequenceInfo &a = lane.sequences()[own.value], &b = other.sequences()[reference.value];
     return a.request == b.request && a.name == b.name;
 }
 
-void LogitComparison::compareTokens(std::size_t step) {
+void LaneDifference::compareTokens(std::size_t step) {
     const LaneRecord &own = m_recording->lane(m_lane), &other = m_recording->lane(m_reference);
     const StepRecord &a = own.step(step), &b = other.step(step);
     for (std::uint64_t i = a.tokens.begin; i < a.tokens.end; ++i) {
@@ -36,7 +36,7 @@ void LogitComparison::compareTokens(std::size_t step) {
     }
 }
 
-void LogitComparison::advance() {
+void LaneDifference::advance() {
     const std::size_t count =
         std::min(m_recording->lane(m_lane).step_count(), m_recording->lane(m_reference).step_count());
     for (std::size_t step = m_largest.size(); step < count; ++step) {
