@@ -3,39 +3,12 @@
 
 #include "engine/record/lane_state.h"
 #include "engine/record/writer.h"
+#include "tests/record/told_events.h"
 #include "naive_pool.h"
 
 using namespace kvloupe;
 
 namespace {
-
-Event told(EventKind kind, std::uint32_t sequence, std::uint32_t block = Event{}.other,
-           std::uint32_t other = Event{}.other, std::uint32_t tokens = 0) {
-    Event one;
-    one.kind = kind;
-    if (sequence != Event{}.other) one.sequence = SequenceId(sequence);
-    if (block != Event{}.other) one.block = BlockId(block);
-    one.other = other;
-    one.tokens = tokens;
-    return one;
-}
-
-template <class Ids>
-std::vector<std::uint32_t> values(const Ids& ids) {
-    std::vector<std::uint32_t> list;
-    for (const BlockId id : ids) list.push_back(id.value);
-    return list;
-}
-
-using List = std::vector<std::uint32_t>;
-
-void free_all(LaneState& state, std::uint32_t sequence, const List& blocks, std::uint8_t flags) {
-    for (const std::uint32_t block : blocks) {
-        Event one = told(EventKind::free, sequence, block, 0);
-        one.flags = flags;
-        state.apply(one);
-    }
-}
 
 // Empty if the states say the same; else what differs.
 QString difference(const LaneState& a, const LaneState& b) {
