@@ -272,7 +272,9 @@ void MainWindow::updateNumbers() {
         label->setVisible(lane != nullptr);
     if (!lane) return;
     const LaneInfo& info = lane->info();
-    m_modelText->setWholeText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
+    if (info.layers == 0)
+        m_modelText->setWholeText(tr("No model: an accounting lane, forced tokens and no arithmetic"));
+    else m_modelText->setWholeText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
                              .arg(QString::fromStdString(info.model_name))
                              .arg(info.layers)
                              .arg(info.query_heads)

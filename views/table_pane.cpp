@@ -120,7 +120,8 @@ void TablePane::showFooter() {
     QString text = m_footerText;
     if (m_leftOut > 0) {
         if (!text.isEmpty()) text += QLatin1Char('\n');
-        text += tr("%1 columns have no room: widen the view, or export it as CSV.").arg(m_leftOut);
+        text += (m_leftOut == 1 ? tr("1 column has no room: widen the view, or export it as CSV.")
+                                : tr("%1 columns have no room: widen the view, or export it as CSV.").arg(m_leftOut));
     }
     if (text != m_footer->text()) m_footer->setText(text);
     m_footer->setVisible(!text.isEmpty());

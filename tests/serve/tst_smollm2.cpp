@@ -119,7 +119,7 @@ private Q_SLOTS:
         std::vector<double> differences;
         std::vector<Step> steps;
         for (int p = 0; p < 5; ++p) {
-            const auto of = [&](const char* key, int i) { return expected[key].toArray()[p].toArray()[i]; };
+            const auto of = [&](const char* key, int i) -> QJsonValue { return expected[key].toArray()[p].toArray()[i]; };
             for (int i = 0; i < 64; ++i) {
                 const std::vector<float>& row = logits.at({0, std::uint32_t(p), std::uint32_t(i)});
                 const QJsonArray sample = of("logits", i).toArray();
