@@ -13,7 +13,7 @@ std::uint64_t naiveTokens(std::uint64_t prompt, std::uint64_t tokens) {
 
 std::optional<LaneId> referenceLane(const Recording& recording, LaneId lane) {
     const std::uint64_t weights = recording.lane(lane).info().weights_id;
-    if (recording.lane(lane).info().layers == 0) return std::nullopt;  // an accounting lane has no weights and no logits
+    if (weights == 0) return std::nullopt;  // an accounting lane: no weights, no logits
     for (std::uint32_t i = 0; i < lane.value; ++i)
         if (recording.lane(LaneId(i)).info().weights_id == weights) return LaneId(i);
     return std::nullopt;

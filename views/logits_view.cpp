@@ -25,7 +25,7 @@ QString LogitsView::emptySentence_() const {
     for (std::uint32_t i = 0; i < laneCount(); ++i)
         if (referenceLane(*cursor()->recording(), LaneId(i))) return {};
     const auto& lanes = cursor()->recording()->lanes();
-    if (std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->info().layers == 0; }))
+    if (std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) { return lane->info().weights_id == 0; }))
         return tr("The lanes do no arithmetic, so there are no logits.");
     if (laneCount() == 1) return tr("There is one lane: no other logits to compare with.");
     return tr("The lanes have different weights, so their logits have no common measure. Add an uncached lane of one of them.");
