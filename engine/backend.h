@@ -14,13 +14,16 @@
 
 #include "engine/key_span.h"
 #include "engine/model/model.h"
+#include "engine/record/ceilings.h"
 #include "engine/record/dtype.h"
 #include "engine/record/result.h"
 #include "engine/record/step.h"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -130,6 +133,27 @@ struct AttentionShape {
     RotaryShape rotary = {};      // how keys were rotated; read only where span.rank is set
 };
 
+// What sampling needs to know of one row of logits, so that a device need not hand out the whole row.
+struct LogitSummary {
+    static constexpr std::uint32_t top_count = 10;
+
+    bool finite = true;          // false: one of the logits is infinite or NaN, and the rest means nothing
+    float maximum = 0;
+    double exponentials = 0;     // sum of exp(logit - maximum)
+    std::uint32_t top_tokens = 0;                  // min(top_count, vocabulary)
+    std::array<TokenId, top_count> top{};          // the most probable first; ties go to the lower id
+    std::array<float, top_count> top_logits{};
+    // Of the token that was asked for, if one was:
+    float asked_logit = 0;
+    std::uint32_t asked_rank = 0;                  // tokens that come before it in that order
+};
+
+// The operations of one forward pass, where they depend on the batch's shape alone: what a device may record once and
+// replay (a CUDA graph).
+struct PassShape {
+    std::uint64_t owner = 0;     // who runs it: equal owners run the same operations on the same buffers and cache
+};
+
 // Measured duration of one marked stage.
 struct StageTiming {
     StageKind kind = StageKind::schedule;
@@ -142,7 +166,8 @@ struct DeviceInfo {
     std::string name;      // processor or card
     std::string detail;    // "2 threads, AVX-512 (AVX3_DL)"
     std::uint64_t memory_bytes = 0;
-    std::uint64_t free_bytes = 0;
+    std::uint64_t free_bytes = 0;      // as the driver or the system says it now
+    bool own_memory = false;           // a card's: nobody else needs what is free, so "auto" pools fill a share of it
 };
 
 class Backend {
@@ -164,6 +189,11 @@ public:
     // --- a step ---
     // Makes the batch known to the device. Rows are bounded by what the caller sized its buffers for.
     virtual Result<void> begin_batch(const Batch& batch) = 0;
+    // Between begin_batch() and the first operation. True: the pass has been issued already, as it was recorded before
+    // with this owner and a batch of the same shape; the caller leaves its operations out and goes on with end_pass().
+    // False: the caller runs them. Not called for a pass with stage marks or probes.
+    virtual bool begin_pass(const PassShape&) { return false; }
+    virtual void end_pass() {}
     // out (rows, hidden) = table[tokens]
     virtual void embed(const Weight& table, Buffer& out) = 0;
     // out (rows, width) = in / sqrt(mean(in^2) + epsilon) * weight
@@ -185,6 +215,13 @@ public:
     virtual void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) = 0;
     // Waits, then copies the first destination.size() floats to the host.
     virtual Result<void> read(const Buffer& in, std::span<float> destination) = 0;
+    // Summaries of the first rows of logits (rows, vocabulary); asked (rows): a token, or negative for none. Waits.
+    // Errors: the device does not do it (supports_summaries() is false), or failed.
+    virtual bool supports_summaries() const { return false; }
+    virtual Result<void> summarise(const Buffer&, std::uint32_t /*vocabulary*/, std::span<const TokenId> /*asked*/,
+                                   std::span<LogitSummary> /*out*/) {
+        return Error{"This device does not summarise logits", "This is a defect of the program"};
+    }
     // Copies K/V of `tokens` slots from the start of one block to another, all layers.
     virtual void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) = 0;
     // The same to and from main memory. The caller keeps the order: a block is swapped in after it was swapped out.
@@ -197,14 +234,17 @@ public:
     virtual Result<void> synchronise() = 0;
 
     // --- measuring ---
-    // Stage timers: start_timing() begins, each mark() ends the stage that ran since the last mark (or the start), and
-    // timings() gives what was marked since start_timing(). A GPU may answer with the previous step's times.
-    virtual void start_timing() = 0;
+    // Stage timers: start_timing() begins a set and returns its number, each mark() ends the stage that ran since the
+    // last mark (or the start). timings() of a set waits for its last mark. The newest two sets are kept, so that a set
+    // can be read while the next pass runs: where late_timings() is true, reading it at once would make the device idle.
+    virtual std::uint64_t start_timing() = 0;
     virtual void mark(StageKind kind, std::uint16_t layer) = 0;
-    virtual std::span<const StageTiming> timings() = 0;
-    // Read bandwidth of the device in bytes/s, measured over a buffer far larger than the caches, with the backend's
-    // own threads. Takes a fraction of a second; cached after the first call.
-    virtual double measured_read_bandwidth() = 0;
+    virtual std::span<const StageTiming> timings(std::uint64_t set) = 0;
+    virtual bool late_timings() const { return false; }
+    // What the device reaches (engine/record/ceilings.h), measured over buffers far larger than its caches with the
+    // backend's own threads and library. Takes a second or two; cached after the first call. The device must be idle.
+    // stop: looked at between the parts; what was not measured is 0.
+    virtual Ceilings measure_ceilings(std::stop_token stop) = 0;
 };
 
 }  // namespace kvloupe

@@ -41,7 +41,8 @@ StepSum sum_of(const LaneRecord& lane, std::size_t index) {
     StepSum sum;
     sum.ns = static_cast<double>(step.duration_ns);
     sum.context = step.context_tokens;
-    for (std::uint64_t i = step.stages.begin; i < step.stages.end; ++i) {
+    const LogRange stages = lane.stages_of(index);
+    for (std::uint64_t i = stages.begin; i < stages.end; ++i) {
         const StageRecord& stage = lane.stages()[i];
         sum.bytes += static_cast<double>(stage.bytes);
         sum.flops += static_cast<double>(stage.flops);
@@ -66,6 +67,7 @@ double recorder_ns(const LaneRecord& lane) {
     for (std::size_t i = 0; i < lane.sequences().size(); ++i) out.add_sequence(lane.sequences()[i]);
     double total = 0;
     std::size_t steps = 0;
+    std::vector<StageRecord> stages;
     for (std::size_t i = 0; i < lane.step_count(); ++i) {
         const StepRecord& step = lane.step(i);
         const auto begin = std::chrono::steady_clock::now();
@@ -78,12 +80,15 @@ double recorder_ns(const LaneRecord& lane) {
                 best[a] = lane.alternatives()[token.alternatives_begin + a];
             out.token(token, std::span(best.data(), token.alternative_count));
         }
-        for (std::uint64_t s = step.stages.begin; s < step.stages.end; ++s) {
+        const LogRange range = lane.stages_of(i);
+        stages.clear();
+        for (std::uint64_t s = range.begin; s < range.end; ++s) {
             StageRecord stage = lane.stages()[s];
             stage.duration_ns += static_cast<std::uint64_t>(
                 (std::chrono::steady_clock::now() - begin).count() < 0);  // keeps the clock read
-            out.stage(stage);
+            stages.push_back(stage);
         }
+        out.stages(i, stages);
         out.end_step(step);
         if (step.decode_tokens == 0) continue;
         total += static_cast<double>((std::chrono::steady_clock::now() - begin).count());
@@ -132,7 +137,7 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
     {
         auto backend = make_backend(BackendOptions{"auto", options.threads});
         if (!backend) return backend.error();
-        best.read_bandwidth = (*backend)->measured_read_bandwidth();
+        best.read_bandwidth = (*backend)->measure_ceilings({}).read_bandwidth;
         best.device = (*backend)->info().name + ", " + (*backend)->info().detail;
     }
     for (int repeat = 0; repeat < std::max(1, options.repeats); ++repeat) {

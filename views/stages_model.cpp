@@ -39,7 +39,7 @@ StagesModel::StagesModel(QObject* parent) : QAbstractTableModel(parent) {}
 
 void StagesModel::addStep(std::size_t step, bool add) {
     const LaneRecord& lane = m_progress->record();
-    const LogRange range = lane.step(step).stages;
+    const LogRange range = lane.stages_of(step);
     if (range.size() == 0 || (m_summed && !m_progress->at(step).decodes())) return;
     m_stepsSummed = add ? m_stepsSummed + 1 : m_stepsSummed - 1;
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
@@ -104,7 +104,7 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
 void StagesModel::lookForCeiling() {
     const LaneRecord& lane = m_progress->record();
     if (m_progress->steps() == 0) return;
-    const std::uint64_t end = lane.step(m_progress->steps() - 1).stages.end;
+    const std::uint64_t end = lane.stages().size();
     for (; m_looked < end; ++m_looked) {
         const StageRecord& record = lane.stages()[m_looked];
         if (record.flops > 0 && record.duration_ns > 0)

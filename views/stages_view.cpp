@@ -53,7 +53,7 @@ QString StagesView::lastStepWithStages() const {
     const int step = cursor()->stepOf(cursor()->lane());
     constexpr int looked_back = 1000;
     for (int s = step; lane && s >= 0 && s > step - looked_back; --s)
-        if (lane->step(static_cast<std::size_t>(s)).stages.size() > 0)
+        if (lane->stages_of(static_cast<std::size_t>(s)).size() > 0)
             return tr("Step %1 has them.").arg(formatCount(static_cast<quint64>(s)));
     return tr("Stages are kept in every n-th step, as the scenario's “stages_every” says.");
 }

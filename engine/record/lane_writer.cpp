@@ -65,7 +65,12 @@ void LaneWriter::token(TokenRecord token, std::span<const Alternative> alternati
     m_record.m_tokens.push_back(token);
 }
 
-void LaneWriter::stage(const StageRecord& stage) { m_record.m_stages.push_back(stage); }
+void LaneWriter::stages(std::uint64_t step, std::span<const StageRecord> stages) {
+    if (stages.empty()) return;
+    const LogRange range{m_record.m_stages.size(), m_record.m_stages.size() + stages.size()};
+    for (const StageRecord& stage : stages) m_record.m_stages.push_back(stage);
+    m_record.m_stage_ranges.push_back({step, range});
+}
 
 bool LaneWriter::attention_row(AttentionRow row, std::span<const float> weights) {
     const std::uint64_t bytes = sizeof(AttentionRow) + weights.size_bytes();
@@ -107,7 +112,6 @@ void LaneWriter::publish(StepRecord counters) {
     counters.duration_ns = now - m_step_start_ns;
     counters.events = {m_step.events.end, m_record.m_events.size()};
     counters.tokens = {m_step.tokens.end, m_record.m_tokens.size()};
-    counters.stages = {m_step.stages.end, m_record.m_stages.size()};
     counters.attention = {m_step.attention.end, m_record.m_attention.size()};
     keep_key_frame(counters.step.value);
     m_step = counters;

@@ -43,7 +43,7 @@ std::string LaneRecord::failure() const {
 }
 
 std::uint64_t LaneRecord::memory_bytes() const {
-    return m_steps.bytes() + m_events.bytes() + m_tokens.bytes() + m_alternatives.bytes() + m_stages.bytes() +
+    return m_steps.bytes() + m_events.bytes() + m_tokens.bytes() + m_alternatives.bytes() + m_stages.bytes() + m_stage_ranges.bytes() +
            m_attention.bytes() + m_attention_weights.bytes() + m_sequences.bytes() + m_strings.bytes() +
            m_key_frames.bytes() + m_key_frame_bytes.load(std::memory_order_relaxed);
 }
@@ -62,6 +62,17 @@ std::uint64_t Recording::memory_bytes() const {
     std::uint64_t bytes = m_requests.bytes();
     for (const auto& lane : m_lanes) bytes += lane->memory_bytes();
     return bytes;
+}
+
+LogRange LaneRecord::stages_of(std::size_t step) const {
+    std::size_t begin = 0, end = m_stage_ranges.size();
+    while (begin < end) {
+        const std::size_t middle = begin + (end - begin) / 2;
+        if (m_stage_ranges[middle].step < step) begin = middle + 1;
+        else end = middle;
+    }
+    if (begin == m_stage_ranges.size() || m_stage_ranges[begin].step != step) return {};
+    return m_stage_ranges[begin].range;
 }
 
 }  // namespace kvloupe

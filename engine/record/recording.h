@@ -132,6 +132,9 @@ public:
     const ChunkedLog<TokenRecord>& tokens() const { return m_tokens; }
     const ChunkedLog<Alternative>& alternatives() const { return m_alternatives; }
     const ChunkedLog<StageRecord>& stages() const { return m_stages; }
+    // Of one step: indices into stages(), empty where none were measured or (a GPU's, read one step late) not read yet.
+    // Any thread; O(log steps).
+    LogRange stages_of(std::size_t step) const;
     const ChunkedLog<AttentionRow>& attention() const { return m_attention; }
     const ChunkedLog<float, 16>& attention_weights() const { return m_attention_weights; }
     const ChunkedLog<SequenceInfo, 8>& sequences() const { return m_sequences; }
@@ -153,6 +156,10 @@ public:
 private:
     friend class LaneWriter;
 
+    struct StageRange {
+        std::uint64_t step = 0;
+        LogRange range;
+    };
     struct KeyFrame {
         std::uint64_t step = 0;  // state after this step
         std::shared_ptr<const LaneState> state;
@@ -165,6 +172,7 @@ private:
     ChunkedLog<TokenRecord> m_tokens;
     ChunkedLog<Alternative> m_alternatives;
     ChunkedLog<StageRecord> m_stages;
+    ChunkedLog<StageRange, 8> m_stage_ranges;  // ascending steps
     ChunkedLog<AttentionRow> m_attention;
     ChunkedLog<float, 16> m_attention_weights;
     ChunkedLog<SequenceInfo, 8> m_sequences;

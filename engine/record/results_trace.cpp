@@ -53,10 +53,10 @@ std::uint64_t least_size(const Recording& recording, const Detail& detail) {
     for (const auto& lane : recording.lanes()) {
         const std::size_t steps = lane->step_count();
         if (steps == 0 || detail.stages == Detail::no_stages) continue;
-        if (detail.stages == Detail::by_layer) slices += lane->step(steps - 1).stages.end;
+        if (detail.stages == Detail::by_layer) slices += lane->stages().size();
         else
             for (std::size_t s = 0; s < steps; ++s)
-                slices += lane->step(s).stages.size() / std::max<std::uint64_t>(lane->info().layers, 1);
+                slices += lane->stages_of(s).size() / std::max<std::uint64_t>(lane->info().layers, 1);
     }
     return slices * least_stage_bytes;
 }
@@ -124,7 +124,8 @@ void add_counters(Trace& trace, const LaneRecord& lane, std::size_t process, std
 
 void add_stages(Trace& trace, const LaneRecord& lane, const StepRecord& step, std::size_t process, bool by_layer) {
     std::vector<StageRecord> stages;
-    for (std::uint64_t i = step.stages.begin; i < step.stages.end; ++i) {
+    const LogRange range = lane.stages_of(step.step.value);
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
         const StageRecord& stage = lane.stages()[i];
         const auto same = std::find_if(stages.begin(), stages.end(),
                                        [&](const StageRecord& other) { return other.kind == stage.kind; });

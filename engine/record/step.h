@@ -58,7 +58,7 @@ struct StepRecord {
     std::uint64_t overflowed_values = 0;  // measured: finite keys and values that became infinite in the cache's precision
     float logit_difference = std::numeric_limits<float>::quiet_NaN();  // largest absolute difference to the first lane
                                         // with the same weights in this step; NaN where there is none
-    LogRange events, tokens, stages, attention;
+    LogRange events, tokens, attention;  // stages: LaneRecord::stages_of()
 };
 
 enum class StageKind : std::uint8_t {

@@ -35,7 +35,8 @@ public:
     void event(Event event);                 // offset_ns is filled in
     // alternatives: at most 10, most probable first; alternatives_begin and alternative_count are filled in.
     void token(TokenRecord token, std::span<const Alternative> alternatives = {});
-    void stage(const StageRecord& stage);
+    // Stages of a step, the one in progress (next_step()) or an earlier one: each step once, in ascending order.
+    void stages(std::uint64_t step, std::span<const StageRecord> stages);
     // weights: row.key_count softmax weights. Returns false when the budget is used up (counted).
     bool attention_row(AttentionRow row, std::span<const float> weights);
     // counters: everything but step, times and ranges, which are filled in. Publishes the step.

@@ -119,7 +119,7 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
     ForwardResult result;
     m_measure = options.measure;
     if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
-    if (m_measure) backend.start_timing();
+    const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
     backend.embed(*m_device->embedding, *m_hidden);
     mark(StageKind::embed, StageRecord::no_layer);
     for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
@@ -149,15 +149,15 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
     } else if (auto done = backend.synchronise(); !done) {
         return done.error();
     }
-    if (m_measure) collect_stages(batch, cache.shape());
+    if (m_measure) collect_stages(batch, cache.shape(), timed);
     return result;
 }
 
-void Decoder::collect_stages(const Batch& batch, const KvCacheShape& cache) {
+void Decoder::collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed) {
     const StageCosts costs(*m_device->model, cache, batch, m_span);
     // Every pass marks the same stages in the same order; a step of several passes adds them up.
     std::size_t place = 0;
-    for (const StageTiming& timing : m_device->backend->timings()) {
+    for (const StageTiming& timing : m_device->backend->timings(timed)) {
         const auto same = [&](const StageRecord& s) { return s.kind == timing.kind && s.layer == timing.layer; };
         auto stage = m_stages.begin() + static_cast<std::ptrdiff_t>(std::min(place, m_stages.size()));
         if (stage != m_stages.end() && !same(*stage)) stage = std::find_if(m_stages.begin(), m_stages.end(), same);

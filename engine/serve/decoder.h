@@ -60,7 +60,7 @@ private:
     void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
     void run_output(const Batch& batch);
     void mark(StageKind kind, std::uint16_t layer);
-    void collect_stages(const Batch& batch, const KvCacheShape& cache);
+    void collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed);
     Result<bool> finite(std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;

@@ -251,15 +251,16 @@ Lane::Outcome Lane::step(const StepContext& context) {
 }
 
 void Lane::note_stages() {
-    m_writer->stage(m_schedule_stage);
-    for (const StageRecord& stage : m_decoder.stages()) m_writer->stage(stage);
-    if (m_sampled == 0) return;
+    std::vector<StageRecord> stages = {m_schedule_stage};
+    stages.insert(stages.end(), m_decoder.stages().begin(), m_decoder.stages().end());
+    if (m_sampled == 0) return m_writer->stages(m_step, stages);
     StageRecord stage;
     stage.kind = StageKind::sample;
     stage.calls = m_sampled;
     stage.duration_ns = m_sample_ns;
     stage.bytes = m_device ? std::uint64_t{m_sampled} * m_device->model->config.vocabulary * sizeof(float) : 0;
-    m_writer->stage(stage);
+    stages.push_back(stage);
+    m_writer->stages(m_step, stages);
 }
 
 void Lane::idle_until(std::uint32_t step) {

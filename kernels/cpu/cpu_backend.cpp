@@ -207,10 +207,10 @@ public:
     void poison_block(KvCache& cache, std::uint32_t block) override { static_cast<CpuKvCache&>(cache).poison_block(block); }
     Result<void> synchronise() override { return {}; }
 
-    void start_timing() override { m_clock.start(); }
+    std::uint64_t start_timing() override { return m_clock.start(); }
     void mark(StageKind kind, std::uint16_t layer) override { m_clock.mark(kind, layer); }
-    std::span<const StageTiming> timings() override { return m_clock.timings(); }
-    double measured_read_bandwidth() override;
+    std::span<const StageTiming> timings(std::uint64_t set) override { return m_clock.timings(set); }
+    Ceilings measure_ceilings(std::stop_token stop) override;
 
 private:
     static constexpr std::uint64_t max_dimension = 0x7FFFFFFF;
@@ -259,7 +259,7 @@ private:
     std::uint64_t m_panel_floats = 0;
     bool m_blas = false;
     std::vector<float> m_norm;
-    double m_bandwidth = 0;
+    Ceilings m_ceilings;
 };
 
 // A batch that contradicts itself would make kernels read beyond their memory.
@@ -282,10 +282,9 @@ Result<void> CpuBackend::check(const Batch& batch) {
     return Error{"A batch of " + std::to_string(rows) + " rows lacks " + wrong, "This is a defect of the program"};
 }
 
-double CpuBackend::measured_read_bandwidth() {
-    if (m_bandwidth > 0) return m_bandwidth;
-    m_bandwidth = measure_read_bandwidth(m_pool);
-    return m_bandwidth;
+Ceilings CpuBackend::measure_ceilings(std::stop_token) {
+    if (!m_ceilings.measured()) m_ceilings.read_bandwidth = measure_read_bandwidth(m_pool);
+    return m_ceilings;
 }
 
 }  // namespace

@@ -6,29 +6,32 @@
 #include "engine/backend.h"
 #include "kernels/cpu/thread_pool.h"
 
+#include <array>
 #include <chrono>
 #include <span>
 #include <vector>
 
 namespace kvloupe::cpu {
 
-// Each mark ends the stage that ran since the last one.
+// Each mark ends the stage that ran since the last one. The newest two sets are kept.
 class StageClock {
 public:
-    void start() {
-        m_timings.clear();
+    std::uint64_t start() {
+        m_sets[++m_set % 2].clear();
         m_last = std::chrono::steady_clock::now();
+        return m_set;
     }
     void mark(StageKind kind, std::uint16_t layer) {
         const auto now = std::chrono::steady_clock::now();
         const auto passed = std::chrono::duration_cast<std::chrono::nanoseconds>(now - m_last).count();
-        m_timings.push_back({kind, layer, static_cast<std::uint64_t>(passed)});
+        m_sets[m_set % 2].push_back({kind, layer, static_cast<std::uint64_t>(passed)});
         m_last = now;
     }
-    std::span<const StageTiming> timings() const { return m_timings; }
+    std::span<const StageTiming> timings(std::uint64_t set) const { return m_sets[set % 2]; }
 
 private:
-    std::vector<StageTiming> m_timings;
+    std::array<std::vector<StageTiming>, 2> m_sets;
+    std::uint64_t m_set = 0;
     std::chrono::steady_clock::time_point m_last = std::chrono::steady_clock::now();
 };
 

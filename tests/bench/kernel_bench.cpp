@@ -258,7 +258,7 @@ int main(int argc, char** argv) {
         std::memcpy(region->data() + i, &word, 4);
     }
     const DeviceInfo info = (*backend)->info();
-    const Bench bench{**backend, (*backend)->measured_read_bandwidth(), region->data(), argc > 2 ? argv[2] : "", threads};
+    const Bench bench{**backend, (*backend)->measure_ceilings({}).read_bandwidth, region->data(), argc > 2 ? argv[2] : "", threads};
     std::printf("%s, %s\nread bandwidth %.1f GB/s (the best of several passes; shares below are of it)\n", info.name.c_str(),
                 info.detail.c_str(), bench.bandwidth * 1e-9);
     if (bench.wants("small")) small_kernels(bench);

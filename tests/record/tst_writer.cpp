@@ -59,7 +59,7 @@ void TestWriter::stepsNameRangesWithoutGaps() {
         TokenRecord token;
         token.position = step;
         lane.token(token);
-        lane.stage({});
+        lane.stages(step, {{StageRecord{}}});
         lane.end_step({});
     }
     const LaneRecord& record = *writer.recording()->lanes().front();
@@ -68,7 +68,7 @@ void TestWriter::stepsNameRangesWithoutGaps() {
         QCOMPARE(record.step(step).step, StepId(step));
         QCOMPARE(record.step(step).events.size(), std::uint64_t{step});
         QCOMPARE(record.step(step).tokens.begin, std::uint64_t{step});
-        QCOMPARE(record.step(step).stages.end, std::uint64_t{step} + 1);
+        QCOMPARE(record.stages_of(step).end, std::uint64_t{step} + 1);
         if (step > 0) QCOMPARE(record.step(step).events.begin, record.step(step - 1).events.end);
     }
 }

@@ -84,10 +84,10 @@ public:
     }
     void poison_block(KvCache& cache, std::uint32_t block) override { m_real->poison_block(cache, block); }
     Result<void> synchronise() override { return m_real->synchronise(); }
-    void start_timing() override { m_real->start_timing(); }
+    std::uint64_t start_timing() override { return m_real->start_timing(); }
     void mark(StageKind kind, std::uint16_t layer) override { m_real->mark(kind, layer); }
-    std::span<const StageTiming> timings() override { return m_real->timings(); }
-    double measured_read_bandwidth() override { return m_real->measured_read_bandwidth(); }
+    std::span<const StageTiming> timings(std::uint64_t set) override { return m_real->timings(set); }
+    Ceilings measure_ceilings(std::stop_token stop) override { return m_real->measure_ceilings(stop); }
 
 private:
     static bool due(int& countdown) { return countdown >= 0 && countdown-- == 0; }

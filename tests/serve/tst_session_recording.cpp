@@ -94,11 +94,11 @@ private Q_SLOTS:
         auto s = session(R"("record": {"stages_every": 3}, "requests": [)" + request("a", 5, 7) + "]");
         VERIFY_RESULT(s->run_to_end());
         const LaneRecord& lane = s->recording()->lane(lane0);
-        for (std::size_t i = 0; i < 7; ++i) QCOMPARE(lane.step(i).stages.size() > 0, i % 3 == 0);
+        for (std::size_t i = 0; i < 7; ++i) QCOMPARE(lane.stages_of(i).size() > 0, i % 3 == 0);
         // 2 layers of 9 stages each, and schedule, embed, output norm, logits, sample.
-        QCOMPARE(lane.step(3).stages.size(), std::uint64_t(23));
+        QCOMPARE(lane.stages_of(3).size(), std::uint64_t(23));
         std::uint64_t flops = 0;
-        for (std::uint64_t i = lane.step(3).stages.begin; i < lane.step(3).stages.end; ++i) {
+        for (std::uint64_t i = lane.stages_of(3).begin; i < lane.stages_of(3).end; ++i) {
             const StageRecord& stage = lane.stages()[i];
             QCOMPARE(stage.calls, 1u);
             if (stage.kind == StageKind::down) QCOMPARE(stage.flops, std::uint64_t(2 * 32 * 64));

@@ -228,6 +228,7 @@ void DemoLane::stages(const StepRecord& counters) {
     const std::uint64_t hidden = std::uint64_t{m_info.query_heads} * m_info.head_dim;
     const std::uint64_t step = m_lane.next_step();
     const bool kept = m_options.stages_every > 0 && step % m_options.stages_every == 0;
+    std::vector<StageRecord> kept_stages;
     const auto stage = [&](StageKind kind, std::uint16_t layer, std::uint64_t bytes, std::uint64_t flops) {
         StageRecord record;
         record.kind = kind;
@@ -237,11 +238,11 @@ void DemoLane::stages(const StepRecord& counters) {
         record.flops = flops;
         record.duration_ns = 800 + bytes / 20 + flops / 60 + mix(step, layer, static_cast<std::uint64_t>(kind)) % 300;
         pass(record.duration_ns);
-        if (kept) m_lane.stage(record);
+        if (kept) kept_stages.push_back(record);
     };
     constexpr std::uint16_t none = StageRecord::no_layer;
     stage(StageKind::schedule, none, 0, 0);
-    if (rows == 0) return;
+    if (rows == 0) return m_lane.stages(step, kept_stages);
     const std::uint64_t kv_width = std::uint64_t{m_info.kv_heads} * m_info.head_dim;
     const std::uint64_t kv_bytes = counters.context_tokens * 2 * kv_width * 2;
     const auto product = [&](StageKind kind, std::uint16_t layer, std::uint64_t out, std::uint64_t in) {
@@ -262,6 +263,7 @@ void DemoLane::stages(const StepRecord& counters) {
     stage(StageKind::output_norm, none, rows * hidden * 8, rows * hidden * 4);
     product(StageKind::logits, none, m_info.vocabulary, hidden);
     stage(StageKind::sample, none, std::uint64_t{m_info.vocabulary} * 4, m_info.vocabulary);
+    m_lane.stages(step, kept_stages);
 }
 
 void DemoLane::count(StepRecord& counters) const {

@@ -203,7 +203,7 @@ private Q_SLOTS:
             for (int s = 0; s <= step; ++s) {
                 if (!progress.at(static_cast<std::size_t>(s)).decodes()) continue;
                 ++steps;
-                const LogRange range = progress.record().step(static_cast<std::size_t>(s)).stages;
+                const LogRange range = progress.record().stages_of(static_cast<std::size_t>(s));
                 for (std::uint64_t i = range.begin; i < range.end; ++i) {
                     const StageRecord& stage = progress.record().stages()[i];
                     if (stage.kind != StageKind::attention) continue;

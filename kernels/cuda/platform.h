@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What a kernel source includes first. Under nvcc: the CUDA runtime. Under a host compiler: the emulation of tests/emulation,
+// which gives the same names (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, cudaStream_t, …) on fibers.
+//
+// The differences between the two hide behind these macros and functions:
+//   KVLOUPE_SHARED(type, name, count)        a __shared__ array of a size known at compile time
+//   KVLOUPE_DYNAMIC_SHARED(type, name)       the launch's dynamic shared memory, as `type* name`, aligned to 16
+//   KVLOUPE_UNROLL                           before a loop: unroll it
+//   launch(kernel, grid, block, shared_bytes, stream, args...)   -> cudaError_t of the launch
+#pragma once
+
+#if defined(__CUDACC__)
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#define KVLOUPE_SHARED(type, name, count) __shared__ type name[count]
+#define KVLOUPE_DYNAMIC_SHARED(type, name)                     \
+    extern __shared__ __align__(16) unsigned char name##_raw[]; \
+    type* const name = reinterpret_cast<type*>(name##_raw)
+#define KVLOUPE_UNROLL _Pragma("unroll")
+
+namespace kvloupe::cuda {
+
+// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); raises the kernel's limit of dynamic shared memory where
+// it needs more than 48 KiB.
+template <class... Parameters, class... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+                   Arguments... arguments) {
+    if (shared_bytes > 48 * 1024) {
+        const cudaError_t raised = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                        static_cast<int>(shared_bytes));
+        if (raised != cudaSuccess) return raised;
+    }
+    kernel<<<grid, block, shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
+    return cudaPeekAtLastError();
+}
+
+}  // namespace kvloupe::cuda
+
+#else
+
+#include <kvloupe_cuda_emulation.h>  // tests/emulation/include
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Runs the rows of a test program as one data-driven Qt Test function: NAME [row:THE ROW'S NAME].
+#include "tests/support/rows.h"
+
+#include <QRegularExpression>
+#include <QTest>
+
+using namespace kvloupe::test;
+
+class TestRows : public QObject {
+    Q_OBJECT
+
+    const std::vector<Row> m_rows = rows();
+
+private Q_SLOTS:
+    void initTestCase() {
+        QTest::failOnWarning(QRegularExpression(QStringLiteral(".*")));
+        QVERIFY2(!m_rows.empty(), "the program has no rows");
+    }
+    void row_data() {
+        QTest::addColumn<qulonglong>("index");
+        for (std::size_t i = 0; i < m_rows.size(); ++i) QTest::newRow(m_rows[i].name.c_str()) << qulonglong(i);
+    }
+    void row() {
+        QFETCH(qulonglong, index);
+        Check check;
+        m_rows[index].run(check);
+        for (const std::string& note : check.notes()) qInfo("%s", note.c_str());
+        if (!check.good()) QFAIL(check.failure().c_str());
+        if (!check.skipped().empty()) QSKIP(check.skipped().c_str());
+    }
+};
+
+QTEST_GUILESS_MAIN(TestRows)
+#include "qt_rows_main.moc"
