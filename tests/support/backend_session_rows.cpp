@@ -5,6 +5,7 @@
 #include "tests/support/backend_rows.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <tuple>
 
@@ -12,7 +13,11 @@ namespace kvloupe::test {
 
 namespace {
 
-const std::string fixtures = KVLOUPE_FIXTURES "/";
+// Where the sources lie; a bundle names its own folder.
+std::string fixtures() {
+    const char* given = std::getenv("KVLOUPE_FIXTURES");
+    return std::string(given != nullptr ? given : KVLOUPE_FIXTURES) + "/";
+}
 
 // lane, request, index of the output
 using LogitKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
@@ -30,7 +35,7 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     const std::string text = "{\"version\": 1, \"device\": \"cpu\", " + json + "}";
     auto scenario = parse_scenario(std::as_bytes(std::span(text.data(), text.size())), "test.json");
     if (!scenario) return result.problem = scenario.error().message(), result;
-    scenario->model = fixtures + model;
+    scenario->model = fixtures() + model;
     SessionOptions options;
     options.make_backend = make;
     options.find_model = [](const std::string& path) { return load_model(path); };
