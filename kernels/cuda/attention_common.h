@@ -139,6 +139,22 @@ __device__ inline float second_of<__nv_bfloat16>(std::uint32_t pair) {
     return __uint_as_float(pair & 0xFFFF0000u);
 }
 
+// The first (second) cells of two words, a's below b's: one instruction.
+__device__ inline std::uint32_t first_cells(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDACC__)
+    return __byte_perm(a, b, 0x5410);
+#else
+    return (a & 0xFFFFu) | (b << 16);
+#endif
+}
+__device__ inline std::uint32_t second_cells(std::uint32_t a, std::uint32_t b) {
+#if defined(__CUDACC__)
+    return __byte_perm(a, b, 0x7632);
+#else
+    return (a >> 16) | (b & 0xFFFF0000u);
+#endif
+}
+
 // Takes the next part out of two values: what is left of them is what the part's rounding lost.
 template <class T>
 __device__ inline std::uint32_t take_part(float& first, float& second) {
