@@ -164,6 +164,15 @@ __device__ inline std::uint32_t take_part(float& first, float& second) {
     return part;
 }
 
+// Element `index` of K or V, whatever the type.
+__device__ inline float cache_element(const CacheTensor& tensor, std::uint64_t index) {
+    switch (tensor.dtype) {
+    case DType::f16: return __half2float(reinterpret_cast<const __half*>(tensor.data)[index]);
+    case DType::bf16: return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(tensor.data)[index]);
+    default: return reinterpret_cast<const float*>(tensor.data)[index];
+    }
+}
+
 // --- softmax states ---
 
 // Weights are powers of two: scores are multiplied by log2(e) once, with the scale.
