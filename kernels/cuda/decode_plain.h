@@ -30,7 +30,9 @@ template <std::uint32_t HeadDim>
 struct PlainRows {
     static constexpr std::uint32_t width = 4;  // elements of a piece
     static constexpr std::uint32_t most_elements = HeadDim;
-    __device__ explicit PlainRows(const AttentionArgs& args) : m_keys(args.cache.keys.data), m_values(args.cache.values.data) {}
+    __device__ explicit PlainRows(const AttentionArgs& args)
+        : m_keys(args.cache.keys.data), m_values(args.cache.values.data), m_pieces(args.cache.head_dim_k / width) {}
+    __device__ std::uint32_t key_pieces() const { return m_pieces; }
     __device__ static constexpr std::uint32_t key_elements() { return HeadDim; }
     __device__ static constexpr std::uint32_t value_elements() { return HeadDim; }
     __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const { load(m_keys, row, piece, to); }
@@ -45,6 +47,7 @@ private:
         to[3] = four.w;
     }
     const std::byte *m_keys, *m_values;
+    std::uint32_t m_pieces;
 };
 
 // Rows of f32, f16 or bf16, any head size up to 256, keys and values each their own: element by element.
@@ -53,6 +56,7 @@ struct AnyRows {
     static constexpr std::uint32_t most_elements = 256;
     __device__ explicit AnyRows(const AttentionArgs& args) : m_cache(args.cache) {}
     __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
+    __device__ std::uint32_t key_pieces() const { return m_cache.head_dim_k; }
     __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
     __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
         to[0] = cache_element(m_cache.keys, row * m_cache.head_dim_k + piece);
@@ -86,8 +90,7 @@ __device__ float add_up_heads(float (&values)[Heads], std::uint32_t lane) {
 template <class Rows, std::uint32_t Heads>
 struct PlainDecode {
     static constexpr std::uint32_t width = Rows::width;
-    static constexpr std::uint32_t key_pieces = (Rows::most_elements / width + 7) / 8;      // of a row, per lane
-    static constexpr std::uint32_t value_pieces = (Rows::most_elements / width + 31) / 32;
+    static constexpr std::uint32_t value_pieces = (Rows::most_elements / width + 31) / 32;  // of a row, per lane
     static constexpr std::uint32_t own_keys = plain_keys / 4;                               // whose scores a lane has
 
     std::uint32_t lane, sub, head;  // sub: which of 4 rows at a time; head: whose scores
@@ -99,7 +102,7 @@ struct PlainDecode {
 
     // Key 4 i + sub of the tile is the lane's i-th. queries (Heads, elements) in shared memory, times scale * log2(e).
     __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers, float (&scores)[own_keys]) const {
-        const std::uint32_t elements = rows.key_elements();
+        const std::uint32_t elements = rows.key_elements(), pieces = rows.key_pieces();
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; i += plain_rows_at_once) {
             std::uint64_t row[plain_rows_at_once];
@@ -121,12 +124,10 @@ struct PlainDecode {
                     }
                 }
             };
-            if constexpr (width == 1) {
-                for (std::uint32_t piece = lane % 8; piece < elements; piece += 8) add_piece(piece);
-            } else {
-                KVLOUPE_UNROLL
-                for (std::uint32_t p = 0; p < key_pieces; ++p)
-                    if ((lane % 8 + 8 * p) * width < elements) add_piece(lane % 8 + 8 * p);
+            // Two pieces at a time: all of a row's at once would fill the registers. `pieces` is no constant to the compiler.
+            for (std::uint32_t piece = lane % 8; piece < pieces; piece += 16) {
+                add_piece(piece);
+                if (piece + 8 < pieces) add_piece(piece + 8);
             }
             KVLOUPE_UNROLL
             for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) scores[i + k] = add_up_heads<Heads>(partial[k], lane);
@@ -223,16 +224,19 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
     KVLOUPE_DYNAMIC_SHARED(float, shared);
     KVLOUPE_SHARED(float, weights, decode_warps * plain_keys * Heads);
     KVLOUPE_SHARED(float, kept, decode_warps * Heads);
+    KVLOUPE_SHARED(DecodeWork, shared_work, 1);
 
-    const DecodeWork work(plan);
-    if (work.begin >= work.end) return finish_empty_part(plan, work.part);
+    const DecodeWork& work = shared_work[0];
+    if (threadIdx.x == 0) shared_work[0].find(plan);
+    __syncthreads();
+    if (work.empty()) return finish_empty_part(plan, work);
     const Rows rows(plan.args);
     const std::uint32_t warp = threadIdx.x / 32, elements = rows.key_elements();
     // Queries (Heads, elements), then the same as sinks see them.
     for (std::uint32_t i = threadIdx.x; i < Heads * elements; i += decode_threads) {
         const std::uint32_t head = i / elements, element = i % elements;
-        const float* const query = work.part.query(plan.args, head < work.part.heads ? head : 0);
-        const float scale = head < work.part.heads ? plan.args.scale * log2_e : 0;
+        const float* const query = work.query(plan.args, head < work.heads ? head : 0);
+        const float scale = head < work.heads ? plan.args.scale * log2_e : 0;
         shared[i] = query[element] * scale;
         if (work.holds_sinks())
             shared[Heads * elements + i] = turned_back(query, element, plan.args.rotary, work.dropped) * scale;
@@ -242,21 +246,23 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
     PlainDecode<Rows, Heads> decode;
     float* const tile_weights = weights + warp * plain_keys * Heads;
     float* const tile_kept = kept + warp * Heads;
-    for (TileWalk<plain_keys> tile(work, warp); tile.keys > 0; tile.next(work)) {
+    for (std::uint32_t tile = work.first_tile<plain_keys>(warp); tile < work.end; tile = work.tile_after<plain_keys>(tile)) {
+        const std::uint32_t keys = work.keys_of<plain_keys>(tile);
         // Lanes behind the last key repeat it, so that no masked row is read.
-        const std::uint32_t row_numbers = work.row_of(tile.first + min(decode.lane, tile.keys - 1));
+        const KeyLookup lookup = work.look_up(plan.args, tile + min(decode.lane, keys - 1));
+        const std::uint32_t row_numbers = work.row_of(plan.args.cache, lookup);
         float scores[PlainDecode<Rows, Heads>::own_keys];
-        decode.score(rows, shared + (work.entries.sink(tile.first) ? Heads * elements : 0), row_numbers, scores);
-        decode.weigh(scores, tile.keys, tile_weights, tile_kept);
+        decode.score(rows, shared + (work.sink(tile) ? Heads * elements : 0), row_numbers, scores);
+        decode.weigh(scores, keys, tile_weights, tile_kept);
         __syncwarp();
         decode.add_values(rows, row_numbers, tile_weights, tile_kept);
         __syncwarp();
     }
     __syncthreads();  // the queries are no longer needed: the warps' states take their place
-    const WarpStates states(shared, work.part.heads);
-    decode.leave(states, warp, work.part.heads, rows.value_elements());
+    const WarpStates states(shared, work.heads);
+    decode.leave(states, warp, work.heads, rows.value_elements());
     __syncthreads();
-    finish_part(plan, work.part, states);
+    finish_part(plan, work, states);
 }
 
 template <std::uint32_t Heads>

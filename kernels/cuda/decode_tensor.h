@@ -80,6 +80,8 @@ struct TensorDecode {
     using KeySlice = RowSlice<4, HeadDim / 8>;     // 4 lanes share a key
     using ValueSlice = RowSlice<8, HeadDim / 16>;  // 8 lanes share a value
     static constexpr std::uint32_t value_words = HeadDim / 16;
+    // Resident blocks that are asked for: 168 registers for each thread, or 255 where that would spill.
+    static constexpr std::uint32_t blocks = HeadDim > 128 || (third && HeadDim == 128) ? 2 : 3;
     static constexpr float weight_scale_exponent = 15;  // weights reach 2^15: the smallest still has bits in f16
 
     // Queries as left operands: rows 0 .. 7 first parts of the heads, rows 8 .. 15 second parts; behind them third parts.
@@ -105,12 +107,12 @@ struct TensorDecode {
     __device__ void scale_queries(const AttentionArgs& args, const DecodeWork& work, float* scales) const {
         for (std::uint32_t head = threadIdx.x / 32; head < decode_heads; head += decode_warps) {
             float largest = 0;
-            if (!third && head < work.part.heads)
-                for (std::uint32_t i = lane; i < HeadDim; i += 32) largest = fmaxf(largest, fabsf(work.part.query(args, head)[i]));
+            if (!third && head < work.heads)
+                for (std::uint32_t i = lane; i < HeadDim; i += 32) largest = fmaxf(largest, fabsf(work.query(args, head)[i]));
             for (int other = 16; other > 0; other /= 2)
                 largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, other));
             const std::uint32_t exponent = max(64u, __float_as_uint(largest) >> 23);  // of f32, with its bias of 127
-            if (lane == 0) scales[head] = third || head >= work.part.heads ? 1.0f : __uint_as_float((2 * 127 + 13 - exponent) << 23);
+            if (lane == 0) scales[head] = third || head >= work.heads ? 1.0f : __uint_as_float((2 * 127 + 13 - exponent) << 23);
         }
     }
     // By all threads of the block.
@@ -118,8 +120,8 @@ struct TensorDecode {
                                 Queries& queries) const {
         for (std::uint32_t s = threadIdx.x / 32; s < steps; s += decode_warps) {
             std::uint32_t parts[2][3] = {};
-            for (std::uint32_t half = 0; half < 2 && g < work.part.heads; ++half) {
-                const float* const query = work.part.query(args, g);
+            for (std::uint32_t half = 0; half < 2 && g < work.heads; ++half) {
+                const float* const query = work.query(args, g);
                 const std::uint32_t element = KeySlice::element(t, 2 * s + half);
                 float first = turned_back(query, element, args.rotary, dropped) * scales[g];
                 float second = turned_back(query, element + 1, args.rotary, dropped) * scales[g];
@@ -130,9 +132,9 @@ struct TensorDecode {
         }
     }
 
-    // The cache row of key lane % tile_keys of the tile; lanes behind the last key repeat it, so that no masked row is read.
-    __device__ std::uint32_t row_number(const DecodeWork& work, std::uint32_t first, std::uint32_t count) const {
-        return work.row_of(first + min(lane % tile_keys, count - 1));
+    // Key lane % tile_keys of the tile; lanes behind the last key repeat it, so that no masked row is read.
+    __device__ KeyLookup look_up(const AttentionArgs& args, const DecodeWork& work, std::uint32_t tile) const {
+        return work.look_up(args, tile + min(lane % tile_keys, work.keys_of<tile_keys>(tile) - 1));
     }
     __device__ void load_keys(const std::byte* data, std::uint32_t rows) {
         KVLOUPE_UNROLL
@@ -251,53 +253,57 @@ private:
 
 // One block of a part of a sequence; see DecodeWork. Dynamic shared memory: tensor_decode_bytes().
 template <class T, std::uint32_t HeadDim>
-__global__ void __launch_bounds__(decode_threads, HeadDim > 128 ? 2 : 3) decode_tensor(DecodePlan plan) {
+__global__ void __launch_bounds__(decode_threads, TensorDecode<T, HeadDim>::blocks) decode_tensor(DecodePlan plan) {
     KVLOUPE_KERNEL(decode_tensor);
     using Decode = TensorDecode<T, HeadDim>;
     using Queries = typename Decode::Queries;
     KVLOUPE_DYNAMIC_SHARED(std::byte, shared);
+    KVLOUPE_SHARED(DecodeWork, shared_work, 1);
     KVLOUPE_SHARED(float, scales, decode_heads);
-    KVLOUPE_SHARED(DecodePart, part, 1);
 
-    const DecodeWork work(plan);
-    if (work.begin >= work.end) return finish_empty_part(plan, work.part);
+    const DecodeWork& work = shared_work[0];
+    if (threadIdx.x == 0) shared_work[0].find(plan);
+    __syncthreads();
+    if (work.empty()) return finish_empty_part(plan, work);
+    const CacheLayer& cache = plan.args.cache;
     const std::uint32_t warp = threadIdx.x / 32;
-    const std::byte* const keys = plan.args.cache.keys.data;
-    const std::byte* const values = plan.args.cache.values.data;
     Queries* const queries = reinterpret_cast<Queries*>(shared);  // [1]: as sinks see them
 
+    // A warp without tiles fetches a row as well, and leaves it.
     Decode decode;
-    TileWalk<Decode::tile_keys> tile(work, warp);
-    const std::uint32_t first_rows = tile.keys > 0 ? decode.row_number(work, tile.first, tile.keys) : work.row_of(work.begin);
-    if (threadIdx.x == 0) part[0] = work.part;
+    std::uint32_t tile = work.first_tile<Decode::tile_keys>(warp), following = work.tile_after<Decode::tile_keys>(tile);
+    KeyLookup lookup = decode.look_up(plan.args, work, tile < work.end ? tile : work.begin);
     decode.scale_queries(plan.args, work, scales);
     __syncthreads();
     decode.cut_queries(plan.args, work, scales, 0, queries[0]);
     if (work.holds_sinks()) decode.cut_queries(plan.args, work, scales, work.dropped, queries[1]);
     __syncthreads();
-    decode.load_keys(keys, first_rows);
-    decode.load_values(values, first_rows);
+    std::uint32_t rows = work.row_of(cache, lookup);
+    decode.load_keys(cache.keys.data, rows);
+    decode.load_values(cache.values.data, rows);
+    lookup = decode.look_up(plan.args, work, following < work.end ? following : tile < work.end ? tile : work.begin);
 
     const float scale = plan.args.scale * log2_e / scales[decode.g];
-    while (tile.keys > 0) {
-        // Behind the last tile its own rows are fetched once more, from L1 or L2: fetches without a branch go straight to the
-        // registers that the products read, while behind a branch the compiler copies them, and waits for them to do it.
-        TileWalk<Decode::tile_keys> following = tile;
-        following.next(work);
-        const bool more = following.keys > 0;
-        const std::uint32_t rows = decode.row_number(work, more ? following.first : tile.first, more ? following.keys : tile.keys);
+    while (tile < work.end) {
+        __syncwarp();  // nothing of `work` stays in registers
+        const std::uint32_t later = work.tile_after<Decode::tile_keys>(following);
+        rows = work.row_of(cache, lookup);  // of `following`
+        lookup = decode.look_up(plan.args, work, later < work.end ? later : tile);
         float weight[Decode::key_columns][2];
-        const float kept = decode.weigh_keys(queries[work.entries.sink(tile.first) ? 1 : 0], scale, tile.keys, weight);
-        decode.load_keys(keys, rows);
+        const float kept = decode.weigh_keys(queries[work.sink(tile) ? 1 : 0], scale, work.keys_of<Decode::tile_keys>(tile), weight);
+        // Behind the last tile rows are fetched once more, from L1 or L2: fetches without a branch go straight to the registers
+        // that the products read, while behind a branch the compiler copies them, and waits for them to do it.
+        decode.load_keys(cache.keys.data, rows);
         decode.add_values(weight, kept);
-        decode.load_values(values, rows);
+        decode.load_values(cache.values.data, rows);
         tile = following;
+        following = later;
     }
     __syncthreads();  // the queries are no longer needed: the warps' states take their place
-    const WarpStates states(reinterpret_cast<float*>(shared), part[0].heads);
-    decode.leave(states, warp, part[0].heads);
+    const WarpStates states(reinterpret_cast<float*>(shared), work.heads);
+    decode.leave(states, warp, work.heads);
     __syncthreads();
-    finish_part(plan, part[0], states);
+    finish_part(plan, work, states);
 }
 
 template <class T, std::uint32_t HeadDim>
