@@ -71,7 +71,6 @@ struct RowSlice {
 
 template <class T, std::uint32_t HeadDim>
 struct TensorDecode {
-
     static constexpr std::uint32_t tile_keys = 16;
     static constexpr std::uint32_t key_columns = tile_keys / 8;    // tiles of 8 keys: the columns of the scores
     static constexpr std::uint32_t key_steps = tile_keys / 16;     // steps of 16 keys: the depth of the values
@@ -80,8 +79,8 @@ struct TensorDecode {
     using KeySlice = RowSlice<4, HeadDim / 8>;     // 4 lanes share a key
     using ValueSlice = RowSlice<8, HeadDim / 16>;  // 8 lanes share a value
     static constexpr std::uint32_t value_words = HeadDim / 16;
-    // Resident blocks that are asked for: 168 registers for each thread, or 255 where that would spill.
-    static constexpr std::uint32_t blocks = HeadDim > 128 || (third && HeadDim == 128) ? 2 : 3;
+    // Resident blocks that are asked for: 168 registers for each thread, or 255.
+    static constexpr std::uint32_t blocks = HeadDim >= 128 ? 2 : 3;
     static constexpr float weight_scale_exponent = 15;  // weights reach 2^15: the smallest still has bits in f16
 
     // Queries as left operands: rows 0 .. 7 first parts of the heads, rows 8 .. 15 second parts; behind them third parts.
