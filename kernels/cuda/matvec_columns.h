@@ -8,8 +8,8 @@
 // beyond the matrix is read. Rejected for them: 16-bit loads (five instead of three and a half per eight columns, and the
 // load unit is what bounds this kernel), and 16-byte loads by way of shared memory (a write and a read more per byte).
 //
-// Integers become floats by placing them into the low bits of 2^23 and subtracting 2^23: one logic and one add
-// instruction, where the conversion instruction has a quarter of their rate.
+// Integers become floats by placing them into the low bits of 2^23 and subtracting 2^23: a permutation and an
+// addition, where the conversion instruction has a quarter of their rate.
 #pragma once
 
 #include "engine/record/dtype.h"
@@ -61,9 +61,15 @@ private:
     }
 };
 
-// Byte `index` of word, less `zero`.
+// Byte `index` of word, less `zero`. Exact.
 __device__ inline float byte_value(std::uint32_t word, unsigned index, float zero) {
-    return __uint_as_float(0x4B000000u | ((word >> (8 * index)) & 0xFFu)) - (8388608.0f + zero);
+#if defined(__CUDA_ARCH__)
+    std::uint32_t bits;  // the byte, two zeros, 0x4B: one byte permutation
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bits) : "r"(word), "r"(0x4B000000u), "r"(0x7440u | index));
+#else
+    const std::uint32_t bits = 0x4B000000u | ((word >> (8 * index)) & 0xFFu);
+#endif
+    return __uint_as_float(bits) - (8388608.0f + zero);
 }
 
 // load(): row: the row's first byte; column: a multiple of 8. expand(): value (8), of which an element is
