@@ -3,10 +3,14 @@
 // What a kernel source includes first. Under nvcc: the CUDA runtime. Under a host compiler: the emulation of tests/emulation,
 // which gives the same names (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd, cudaStream_t, …) on fibers.
 //
-// The differences between the two hide behind these macros and functions:
+// The differences between the two hide behind these macros and functions (and cp.async, mma.sync and ldmatrix behind
+// async_copy.h and mma.h):
 //   KVLOUPE_SHARED(type, name, count)        a __shared__ array of a size known at compile time
 //   KVLOUPE_DYNAMIC_SHARED(type, name)       the launch's dynamic shared memory, as `type* name`, aligned to 16
 //   KVLOUPE_UNROLL                           before a loop: unroll it
+//   KVLOUPE_KERNEL(name)                     first statement of every __global__ function: its own name. The emulation notes
+//                                            that it ran, and names it in its failures; nothing under nvcc. A test compares
+//                                            what ran with the __global__ functions of the sources
 //   launch(kernel, grid, block, shared_bytes, stream, args...)   -> cudaError_t of the launch
 #pragma once
 
@@ -21,6 +25,7 @@
     extern __shared__ __align__(16) unsigned char name##_raw[]; \
     type* const name = reinterpret_cast<type*>(name##_raw)
 #define KVLOUPE_UNROLL _Pragma("unroll")
+#define KVLOUPE_KERNEL(name) static_cast<void>(0)
 
 namespace kvloupe::cuda {
 
