@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace kvloupe::cuda {
 
@@ -73,9 +74,11 @@ public:
             copy_async_wait<0>();
             __syncthreads();  // V and the next tile's rows are here; nobody reads K any more
             if (tile + 1 < last) load(m_args.cache.keys, key_rows(tile + 1), m_keys);
-            if (!pass.sees_all(tile * Layout::keys, Layout::keys)) mask(pass, tile * Layout::keys, scores);
+            const bool all_seen = pass.sees_all(tile * Layout::keys, Layout::keys);
+            if (!all_seen) mask(pass, tile * Layout::keys, scores);
             KVLOUPE_UNROLL
             for (unsigned head = 0; head < Heads; ++head) soften(head, scores[head]);
+            if (!all_seen && __syncthreads_or(infinite_chunk(0, Layout::keys))) take_out_infinite(scores);
             add_values(scores);
         }
         __syncthreads();  // the next pass writes what this one read
@@ -249,6 +252,48 @@ private:
         }
     }
 
+    // Whether a value among the thread's chunks of rows begin .. end - 1 of the tile is infinite or NaN.
+    __device__ bool infinite_chunk(unsigned begin, unsigned end) const {
+        constexpr std::uint32_t exponent = std::is_same_v<T, __half> ? 0x7C00u : 0x7F80u;
+        bool found = false;
+        for (unsigned index = begin * Layout::chunks + threadIdx.x; index < end * Layout::chunks; index += Layout::threads) {
+            const auto* words = reinterpret_cast<const std::uint32_t*>(
+                m_values + index / Layout::chunks * Layout::stride + index % Layout::chunks * 16);
+            for (unsigned i = 0; i < 4; ++i)
+                found = found || (words[i] & exponent) == exponent || (words[i] >> 16 & exponent) == exponent;
+        }
+        return found;
+    }
+
+    // A product of 0 and an infinite value is NaN: where a tile holds keys that some rows do not see, such values are added by
+    // themselves, to the rows that see them, and leave the tile.
+    __device__ __forceinline__ void take_out_infinite(const float (&weights)[Heads][Layout::keys / 8][4]) {
+        for (unsigned key = 0; key < Layout::keys; ++key) {
+            if (!__syncthreads_or(infinite_chunk(key, key + 1))) continue;
+            auto* row = reinterpret_cast<T*>(m_values + key * Layout::stride);
+            KVLOUPE_UNROLL
+            for (unsigned head = 0; head < Heads; ++head)
+                KVLOUPE_UNROLL
+                for (unsigned half = 0; half < 2; ++half) {
+                    std::uint32_t bits = 0;  // by masks: an index would put the weights into local memory
+                    KVLOUPE_UNROLL
+                    for (unsigned i = 0; i < Layout::keys / 4; ++i)
+                        bits |= __float_as_uint(weights[head][i / 2][2 * half + i % 2]) & (0u - (i == key / 8 * 2 + key % 2));
+                    const float weight =
+                        __shfl_sync(all_lanes, __uint_as_float(bits), static_cast<int>(lane() / 4 * 4 + key % 8 / 2));
+                    if (weight == 0) continue;
+                    KVLOUPE_UNROLL
+                    for (unsigned n = 0; n < Dim / 8; ++n)
+                        KVLOUPE_UNROLL
+                        for (unsigned i = 0; i < 2; ++i)
+                            m_out[head][n][2 * half + i] += weight * static_cast<float>(row[8 * n + 2 * (lane() % 4) + i]);
+                }
+            __syncthreads();
+            for (unsigned i = threadIdx.x; i < Dim; i += Layout::threads) row[i] = T{};
+            __syncthreads();
+        }
+    }
+
     const AttentionArgs& m_args;
     const PrefillRows& m_rows;
     std::uint32_t m_first_head;
@@ -262,7 +307,7 @@ private:
 };
 
 template <class T, unsigned Dim, unsigned Heads>
-__global__ void __launch_bounds__(128, Heads > 1 || Dim > 128 ? 2 : 3) prefill_tensor_kernel(PrefillAttention prefill) {
+__global__ void __launch_bounds__(128, Heads == 1 && Dim <= 80 ? 3 : 2) prefill_tensor_kernel(PrefillAttention prefill) {
     KVLOUPE_KERNEL(prefill_tensor_kernel);
     KVLOUPE_DYNAMIC_SHARED(unsigned char, shared);
     const AttentionArgs& args = prefill.args;
