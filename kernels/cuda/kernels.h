@@ -212,7 +212,7 @@ struct AttentionProbeArgs {
 cudaError_t attention_probe(const AttentionProbeArgs& probe, cudaStream_t stream);
 
 // --- bandwidth.cu ---
-// Reads `bytes` bytes (a multiple of 16) and leaves something that depends on all of them in *out (device).
+// *out (device) += all 32-bit words of `bytes` bytes (a multiple of 16; data aligned to 16).
 cudaError_t read_all(const std::byte* data, std::uint64_t bytes, unsigned* out, std::uint32_t processors, cudaStream_t stream);
 
 }  // namespace kvloupe::cuda

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include <math.h>  // NOLINT: isfinite, isnan and the rest in the global namespace, as nvcc has them
+
 #define __expf(x) (::expf(x))
 #define __exp10f(x) (::exp10f(x))
 #define __logf(x) (::logf(x))
