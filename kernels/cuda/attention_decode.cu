@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16 caches,
-// tensor cores) and decode_plain.h (f32 caches and the rest); how blocks share the work, in decode_parts.h. Here: which
-// kernel, how many splits, and the merge of the splits' states.
+// Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16
+// caches, tensor cores) and decode_plain.h (f32 caches and the rest); how blocks share the work, in decode_parts.h.
+// Here: which kernel, how many splits, and the merge of the splits' states.
 //
-// Merge: bytes splits * (head_dim_v + 2) * 4 per query head, read once; for parts of 256 keys and more, at most 1.6 % of what
-// the parts read. One block a query head; splits are added in ascending order.
+// Merge: bytes splits * (head_dim_v + 2) * 4 per query head, read once; for parts of 256 keys and more, at most 1.6 %
+// of what the parts read. One block a query head; splits are added in ascending order.
 #include "kernels/cuda/decode_plain.h"
 #include "kernels/cuda/decode_tensor.h"
 
@@ -53,8 +53,8 @@ struct Launch {
 
     template <class T, std::uint32_t HeadDim>
     cudaError_t tensor() const {
-        return launch(decode_tensor<T, HeadDim>, grid(), decode_threads, tensor_decode_bytes<T, HeadDim>(group, sinks), stream,
-                      plan);
+        return launch(decode_tensor<T, HeadDim>, grid(), decode_threads,
+                      tensor_decode_bytes<T, HeadDim>(group, sinks), stream, plan);
     }
     template <class Rows, std::uint32_t Heads>
     cudaError_t plain() const {
@@ -89,17 +89,20 @@ bool plain_type(DType type) { return type == DType::f32 || type == DType::f16 ||
 
 bool valid(const DecodeAttention& decode) {
     const CacheLayer& cache = decode.args.cache;
-    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 && decode.splits > 0 &&
-           cache.head_dim_k > 0 && cache.head_dim_k <= AnyRows::most_elements && cache.head_dim_v > 0 &&
-           cache.head_dim_v <= AnyRows::most_elements && plain_type(cache.keys.dtype) && plain_type(cache.values.dtype);
+    const auto head_fits = [](std::uint32_t elements) { return elements > 0 && elements <= AnyRows::most_elements; };
+    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 &&
+           decode.splits > 0 && head_fits(cache.head_dim_k) && head_fits(cache.head_dim_v) &&
+           plain_type(cache.keys.dtype) && plain_type(cache.values.dtype);
 }
 
 }  // namespace
 
-// A multiprocessor holds at least two blocks at once and a block alone cannot keep memory busy: two for each are wanted.
-// Rounded to the nearest number of parts, so that 256 blocks on 132 multiprocessors stay whole: they read as fast, and a
-// split costs a merge. Between 1.3 and 2.7 blocks for each multiprocessor come out, as long as the context is long enough.
-std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context, std::uint32_t processors) {
+// A multiprocessor holds at least two blocks at once and a block alone cannot keep memory busy: two for each are
+// wanted. Rounded to the nearest number of parts, so that 256 blocks on 132 multiprocessors stay whole: they read as
+// fast, and a split costs a merge. Between 1.3 and 2.7 blocks for each multiprocessor come out, as long as the context
+// is long enough.
+std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context,
+                            std::uint32_t processors) {
     const std::uint64_t pairs = std::uint64_t{count} * kv_heads, wanted = 2 * std::uint64_t{processors};
     if (pairs == 0) return 1;
     const std::uint64_t splits = (wanted + pairs / 2) / pairs;
@@ -108,7 +111,8 @@ std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::ui
 }
 
 // states, then sums; see DecodePlan.
-std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v, std::uint32_t splits) {
+std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v,
+                                   std::uint32_t splits) {
     if (splits <= 1) return 0;
     return std::uint64_t{count} * query_heads * splits * (sizeof(float2) + std::uint64_t{head_dim_v} * sizeof(float));
 }
@@ -132,8 +136,8 @@ cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream)
     }
     const cudaError_t error = work.attend();
     if (error != cudaSuccess || decode.splits == 1) return error;
-    return launch(decode_merge, decode.count * decode.args.query_heads, merge_threads, decode.splits * sizeof(float), stream,
-                  work.plan);
+    return launch(decode_merge, decode.count * decode.args.query_heads, merge_threads, decode.splits * sizeof(float),
+                  stream, work.plan);
 }
 
 }  // namespace kvloupe::cuda

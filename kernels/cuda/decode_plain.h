@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: mixed types,
-// odd head sizes up to 256; slower).
+// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: mixed
+// types, odd head sizes up to 256; slower).
 //
-// Bytes: as in decode_tensor.h; the floor per multiprocessor and clock is 20.7 bytes, 5.2 cells of f32. For a group of up to 8
-// heads a cell costs 8 FMA: 41 of the 128 that a multiprocessor does in a clock, 32 %. Around them, per warp and tile of 32
-// keys, head 128 (32,768 bytes, 1,583 clocks, 6,332 issue slots): scores 1,024 FMA + 256 reads of queries from shared memory
-// + 56 shuffles and as many sums, softmax 100; values 1,024 FMA + 64 reads of weights + 32 shuffles of row numbers; loads
-// 64: 2,800 in all, 44 % of the slots. Instances for up to 2 heads need 900.
+// Bytes: as in decode_tensor.h. For a group of up to 8 heads a cell of f32 costs 8 FMA: at 20.7 bytes per clock 41 of
+// the 128 that a multiprocessor does in a clock. With what is around them, per warp and tile of 32 keys, head 128
+// (32,768 bytes, 1,583 clocks, 6,332 issue slots): 3,200 instructions for up to 8 heads, 50 %, 1,200 for up to 2, 19 %
+// (13.0, sm_90). In flight: 4,096 bytes for each of 12 warps and more (128 to 168 registers), fetched before they are
+// used and not beyond: less even than on tensor cores, and not measured on a card either.
 //
-// Keys: 8 lanes share a row and hold 4 rows each, so that a query's piece read once serves 4 keys. The partial sums of the
-// heads are added up by halving: lanes exchange half of their heads at each of the 3 steps, 7 shuffles for 8 heads where
-// a butterfly for each takes 24, and a lane is left with the scores of one head. Weights go through shared memory, as lane and
-// row change places: with values, lanes share out the elements.
-// Rejected: three parts of tf32 on tensor cores (K and V would have to be cut too, at 9 products for f32's digits).
+// Keys: 8 lanes share a row and hold 4 rows each, so that a query's piece read once serves 4 keys. The partial sums of
+// the heads are added up by halving: lanes exchange half of their heads at each of the 3 steps, 7 shuffles for 8 heads
+// where a butterfly for each takes 24, and a lane is left with the scores of one head. Weights go through shared
+// memory, as lane and row change places: with values, lanes share out the elements. Rejected: three parts of tf32 on
+// tensor cores (K and V would have to be cut too, at 9 products for f32's digits).
 #pragma once
 
 #include "kernels/cuda/decode_parts.h"
@@ -35,8 +35,12 @@ struct PlainRows {
     __device__ std::uint32_t key_pieces() const { return m_pieces; }
     __device__ static constexpr std::uint32_t key_elements() { return HeadDim; }
     __device__ static constexpr std::uint32_t value_elements() { return HeadDim; }
-    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const { load(m_keys, row, piece, to); }
-    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const { load(m_values, row, piece, to); }
+    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
+        load(m_keys, row, piece, to);
+    }
+    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
+        load(m_values, row, piece, to);
+    }
 
 private:
     __device__ static void load(const std::byte* data, std::uint64_t row, std::uint32_t piece, float (&to)[width]) {
@@ -101,7 +105,8 @@ struct PlainDecode {
     __device__ PlainDecode() : lane(threadIdx.x % 32), sub(lane / 8), head(lane % 8 * Heads / 8) {}
 
     // Key 4 i + sub of the tile is the lane's i-th. queries (Heads, elements) in shared memory, times scale * log2(e).
-    __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers, float (&scores)[own_keys]) const {
+    __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers,
+                          float (&scores)[own_keys]) const {
         const std::uint32_t elements = rows.key_elements(), pieces = rows.key_pieces();
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; i += plain_rows_at_once) {
@@ -124,7 +129,8 @@ struct PlainDecode {
                     }
                 }
             };
-            // Two pieces at a time: all of a row's at once would fill the registers. `pieces` is no constant to the compiler.
+            // Two pieces at a time: all of a row's at once would fill the registers. `pieces` is no constant to the
+            // compiler.
             for (std::uint32_t piece = lane % 8; piece < pieces; piece += 16) {
                 add_piece(piece);
                 if (piece + 8 < pieces) add_piece(piece + 8);
@@ -134,8 +140,8 @@ struct PlainDecode {
         }
     }
 
-    // Leaves the weights of the tile in tile_weights (plain_keys, Heads) and, in tile_kept (Heads), by what earlier sums are
-    // multiplied.
+    // Leaves the weights of the tile in tile_weights (plain_keys, Heads) and, in tile_kept (Heads), by what earlier
+    // sums are multiplied.
     __device__ void weigh(float (&scores)[own_keys], std::uint32_t keys, float* tile_weights, float* tile_kept) {
         float largest = maximum;
         KVLOUPE_UNROLL
@@ -158,7 +164,8 @@ struct PlainDecode {
         }
     }
 
-    __device__ void add_values(const Rows& rows, std::uint32_t row_numbers, const float* tile_weights, const float* tile_kept) {
+    __device__ void add_values(const Rows& rows, std::uint32_t row_numbers, const float* tile_weights,
+                               const float* tile_kept) {
         const std::uint32_t elements = rows.value_elements();
         KVLOUPE_UNROLL
         for (std::uint32_t h = 0; h < Heads; ++h) {
@@ -201,7 +208,8 @@ struct PlainDecode {
     __device__ void leave(const WarpStates& states, std::uint32_t warp, std::uint32_t heads, std::uint32_t elements) {
         weights += __shfl_xor_sync(0xFFFFFFFFu, weights, 8);
         weights += __shfl_xor_sync(0xFFFFFFFFu, weights, 16);
-        if (sub == 0 && lane * Heads % 8 == 0 && head < heads) states.states[warp * heads + head] = float2{maximum, weights};
+        if (sub == 0 && lane * Heads % 8 == 0 && head < heads)
+            states.states[warp * heads + head] = float2{maximum, weights};
         KVLOUPE_UNROLL
         for (std::uint32_t h = 0; h < Heads; ++h) {
             KVLOUPE_UNROLL
@@ -209,7 +217,8 @@ struct PlainDecode {
                 KVLOUPE_UNROLL
                 for (std::uint32_t e = 0; e < width; ++e) {
                     const std::uint32_t element = (lane + 32 * p) * width + e;
-                    if (h < heads && element < elements) states.values[(warp * heads + h) * elements + element] = sums[h][p][e];
+                    if (h < heads && element < elements)
+                        states.values[(warp * heads + h) * elements + element] = sums[h][p][e];
                 }
             }
         }
@@ -246,7 +255,8 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
     PlainDecode<Rows, Heads> decode;
     float* const tile_weights = weights + warp * plain_keys * Heads;
     float* const tile_kept = kept + warp * Heads;
-    for (std::uint32_t tile = work.first_tile<plain_keys>(warp); tile < work.end; tile = work.tile_after<plain_keys>(tile)) {
+    for (std::uint32_t tile = work.first_tile<plain_keys>(warp); tile < work.end;
+         tile = work.tile_after<plain_keys>(tile)) {
         const std::uint32_t keys = work.keys_of<plain_keys>(tile);
         // Lanes behind the last key repeat it, so that no masked row is read.
         const KeyLookup lookup = work.look_up(plan.args, tile + min(decode.lane, keys - 1));
