@@ -5,9 +5,9 @@
 //
 // Bytes: as in decode_tensor.h. For a group of up to 8 heads a cell of f32 costs 8 FMA: at 20.7 bytes per clock 41 of
 // the 128 that a multiprocessor does in a clock. With what is around them, per warp and tile of 32 keys, head 128
-// (32,768 bytes, 1,583 clocks, 6,332 issue slots): 3,200 instructions for up to 8 heads, 50 %, 1,200 for up to 2, 19 %
-// (13.0, sm_90). In flight: 4,096 bytes for each of 12 warps and more (128 to 168 registers), fetched before they are
-// used and not beyond: less even than on tensor cores, and not measured on a card either.
+// (32,768 bytes, 1,583 clocks, 6,332 issue slots): 3,250 instructions for up to 8 heads, 51 %, 1,300 for up to 2, 20 %
+// (compiler 13.0, sm_90). In flight: 4,096 bytes for each of 12 or 20 warps (135 or 90 registers), but fetched when they
+// are used and not before, so that a warp waits and computes in turn. Nothing of this was measured on a card.
 //
 // Keys: 8 lanes share a row and hold 4 rows each, so that a query's piece read once serves 4 keys. The partial sums of
 // the heads are added up by halving: lanes exchange half of their heads at each of the 3 steps, 7 shuffles for 8 heads
@@ -25,33 +25,32 @@ namespace kvloupe::cuda {
 inline constexpr std::uint32_t plain_keys = 32;         // of a tile
 inline constexpr std::uint32_t plain_rows_at_once = 4;  // of a lane
 
-// Rows of f32, head size known: pieces of 16 bytes.
-template <std::uint32_t HeadDim>
+// Rows of f32, head size a multiple of 4 up to MostElements: pieces of 16 bytes.
+template <std::uint32_t MostElements>
 struct PlainRows {
     static constexpr std::uint32_t width = 4;  // elements of a piece
-    static constexpr std::uint32_t most_elements = HeadDim;
-    __device__ explicit PlainRows(const AttentionArgs& args)
-        : m_keys(args.cache.keys.data), m_values(args.cache.values.data), m_pieces(args.cache.head_dim_k / width) {}
-    __device__ std::uint32_t key_pieces() const { return m_pieces; }
-    __device__ static constexpr std::uint32_t key_elements() { return HeadDim; }
-    __device__ static constexpr std::uint32_t value_elements() { return HeadDim; }
+    static constexpr std::uint32_t most_elements = MostElements;
+    __device__ explicit PlainRows(const AttentionArgs& args) : m_cache(args.cache) {}
+    __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
+    __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
     __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        load(m_keys, row, piece, to);
+        load(reinterpret_cast<const float*>(m_cache.keys.data) + row * m_cache.head_dim_k + width * piece, to);
     }
     __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        load(m_values, row, piece, to);
+        load(reinterpret_cast<const float*>(m_cache.values.data) + row * m_cache.head_dim_v + width * piece, to);
     }
 
-private:
-    __device__ static void load(const std::byte* data, std::uint64_t row, std::uint32_t piece, float (&to)[width]) {
-        const float4 four = *reinterpret_cast<const float4*>(data + (row * HeadDim + 4 * piece) * sizeof(float));
+    // A piece from an address aligned to 16, whatever memory.
+    __device__ static void load(const float* from, float (&to)[width]) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
         to[0] = four.x;
         to[1] = four.y;
         to[2] = four.z;
         to[3] = four.w;
     }
-    const std::byte *m_keys, *m_values;
-    std::uint32_t m_pieces;
+
+private:
+    CacheLayer m_cache;
 };
 
 // Rows of f32, f16 or bf16, any head size up to 256, keys and values each their own: element by element.
@@ -60,7 +59,6 @@ struct AnyRows {
     static constexpr std::uint32_t most_elements = 256;
     __device__ explicit AnyRows(const AttentionArgs& args) : m_cache(args.cache) {}
     __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
-    __device__ std::uint32_t key_pieces() const { return m_cache.head_dim_k; }
     __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
     __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
         to[0] = cache_element(m_cache.keys, row * m_cache.head_dim_k + piece);
@@ -68,6 +66,7 @@ struct AnyRows {
     __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
         to[0] = cache_element(m_cache.values, row * m_cache.head_dim_v + piece);
     }
+    __device__ static void load(const float* from, float (&to)[width]) { to[0] = *from; }
 
 private:
     CacheLayer m_cache;
@@ -107,7 +106,7 @@ struct PlainDecode {
     // Key 4 i + sub of the tile is the lane's i-th. queries (Heads, elements) in shared memory, times scale * log2(e).
     __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers,
                           float (&scores)[own_keys]) const {
-        const std::uint32_t elements = rows.key_elements(), pieces = rows.key_pieces();
+        const std::uint32_t elements = rows.key_elements(), pieces = elements / width;
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; i += plain_rows_at_once) {
             std::uint64_t row[plain_rows_at_once];
@@ -121,16 +120,16 @@ struct PlainDecode {
                 for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) rows.key(row[k], piece, key[k]);
                 KVLOUPE_UNROLL
                 for (std::uint32_t h = 0; h < Heads; ++h) {
+                    float query[width];
+                    Rows::load(queries + h * elements + piece * width, query);
                     KVLOUPE_UNROLL
                     for (std::uint32_t e = 0; e < width; ++e) {
-                        const float query = queries[h * elements + piece * width + e];
                         KVLOUPE_UNROLL
-                        for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) partial[k][h] += query * key[k][e];
+                        for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) partial[k][h] += query[e] * key[k][e];
                     }
                 }
             };
-            // Two pieces at a time: all of a row's at once would fill the registers. `pieces` is no constant to the
-            // compiler.
+            // Two pieces at a time: all of a row's at once would fill the registers.
             for (std::uint32_t piece = lane % 8; piece < pieces; piece += 16) {
                 add_piece(piece);
                 if (piece + 8 < pieces) add_piece(piece + 8);
@@ -178,15 +177,14 @@ struct PlainDecode {
         }
         constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : 4;  // rows in flight
         for (std::uint32_t first = 0; first < plain_keys; first += at_once) {
-            float value[at_once][value_pieces][width];
+            float value[at_once][value_pieces][width] = {};
             KVLOUPE_UNROLL
             for (std::uint32_t k = 0; k < at_once; ++k) {
                 const std::uint64_t row = __shfl_sync(0xFFFFFFFFu, row_numbers, static_cast<int>(first + k));
                 KVLOUPE_UNROLL
                 for (std::uint32_t p = 0; p < value_pieces; ++p) {
-                    value[k][p][0] = 0;
                     // Lanes behind the row's end sum its last piece, and leave() drops it.
-                    if (32 * p * width < elements) rows.value(row, min(lane + 32 * p, elements / width - 1), value[k][p]);
+                    if (within(p, elements)) rows.value(row, min(lane + 32 * p, elements / width - 1), value[k][p]);
                 }
             }
             KVLOUPE_UNROLL
@@ -196,7 +194,7 @@ struct PlainDecode {
                     const float weight = tile_weights[(first + k) * Heads + h];
                     KVLOUPE_UNROLL
                     for (std::uint32_t p = 0; p < value_pieces; ++p) {
-                        if (32 * p * width >= elements) continue;
+                        if (!within(p, elements)) continue;
                         KVLOUPE_UNROLL
                         for (std::uint32_t e = 0; e < width; ++e) sums[h][p][e] += weight * value[k][p][e];
                     }
@@ -204,6 +202,9 @@ struct PlainDecode {
             }
         }
     }
+
+    // Whether some lane has a p-th piece.
+    __device__ static bool within(std::uint32_t p, std::uint32_t elements) { return p == 0 || 32 * p * width < elements; }
 
     __device__ void leave(const WarpStates& states, std::uint32_t warp, std::uint32_t heads, std::uint32_t elements) {
         weights += __shfl_xor_sync(0xFFFFFFFFu, weights, 8);
