@@ -3,6 +3,7 @@
 // Prefill attention: chooses the kernel. TO DO
 #include "kernels/cuda/attention_prefill_plain.h"
 #include "kernels/cuda/attention_prefill_tensor.h"
+#include "kernels/cuda/conversions.h"
 #include "kernels/cuda/kernels.h"
 
 namespace kvloupe::cuda {
@@ -10,8 +11,6 @@ namespace kvloupe::cuda {
 namespace {
 
 constexpr std::uint32_t largest_head = 256;
-
-bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
 template <class T, unsigned Dim, unsigned Heads>
 cudaError_t run_tensor(const PrefillAttention& prefill, cudaStream_t stream) {
@@ -45,7 +44,7 @@ bool for_tensor_cores(const AttentionArgs& args) {
     const bool sizes = cache.head_dim_k == 64 || cache.head_dim_k == 80 || cache.head_dim_k == 96 || cache.head_dim_k == 128 ||
                        cache.head_dim_k == 256;
     return sizes && cache.head_dim_k == cache.head_dim_v && cache.keys.dtype == cache.values.dtype &&
-           cache.keys.dtype != DType::f32 && aligned(cache.keys.data) && aligned(cache.values.data) && aligned(args.out);
+           cache.keys.dtype != DType::f32 && is_aligned(cache.keys.data, 16) && is_aligned(cache.values.data, 16) && is_aligned(args.out, 8);
 }
 
 template <unsigned MaxDim>
