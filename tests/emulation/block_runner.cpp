@@ -110,7 +110,11 @@ bool BlockRunner::run(LaunchState& launch, std::uint64_t block) {
                 break;
             }
     }
-    for (unsigned i = 0; i < m_count; ++i) m_threads[i]->fiber.restart(&thread_main);
+    for (unsigned i = 0; i < m_count; ++i) {
+        m_threads[i]->fiber.release_suspended(&m_block_ends, m_scheduler);
+        m_threads[i]->fiber.restart(&thread_main);
+    }
+    acquire(&m_block_ends);
     return false;
 }
 
@@ -121,8 +125,7 @@ void BlockRunner::tell(const EmulatedThread& thread, const std::string& sentence
                        shown("block", thread.block_index) + ", " + shown("thread", thread.thread_index) + ": " + sentence;
 }
 
-void BlockRunner::fail(EmulatedThread& thread, const std::string& sentence) {
-    tell(thread, sentence);
+void BlockRunner::abandon(EmulatedThread& thread) {
     m_broken = true;
     this_thread = nullptr;
     Fiber::switch_fiber(thread.fiber, m_scheduler);
@@ -154,8 +157,10 @@ bool BlockRunner::synchronise(EmulatedThread& thread, bool vote, const char* fil
         m_barrier_file = file;
         m_barrier_line = line;
     } else if (line != m_barrier_line || std::strcmp(file, m_barrier_file) != 0) {
-        fail(thread, "divergent __syncthreads: this thread waits at " + place(file, line) + ", others wait at " +
-                         place(m_barrier_file, m_barrier_line));
+        fail(thread, [&] {
+            return "divergent __syncthreads: this thread waits at " + place(file, line) + ", others wait at " +
+                   place(m_barrier_file, m_barrier_line);
+        });
     }
     const unsigned parity = m_parity;
     release(&m_ordered[parity]);
@@ -182,18 +187,22 @@ void BlockRunner::exchange(EmulatedThread& thread, const WarpOperation& operatio
     Warp& warp = m_warps[thread.linear / warp_lanes];
     const unsigned lane = thread.linear % warp_lanes;
     if ((mask >> lane & 1u) == 0)
-        fail(thread, std::string(operation.name) + " with mask " + hexadecimal(mask) + ", which does not name the lane itself");
+        fail(thread, [&] { return std::string(operation.name) + " with mask " + hexadecimal(mask) + ", which does not name the lane itself"; });
     if ((mask & ~warp.alive) != 0)
-        fail(thread, std::string(operation.name) + " with mask " + hexadecimal(mask) +
-                         ", which names lanes that have returned or do not exist: only " + hexadecimal(warp.alive) + " do");
+        fail(thread, [&] {
+            return std::string(operation.name) + " with mask " + hexadecimal(mask) + ", which names lanes that have returned or do not exist: only " +
+                   hexadecimal(warp.alive) + " do";
+        });
     warp.masks[lane] = mask;
     warp.operations[lane] = &operation;
     for (unsigned i = 0; i < words; ++i) warp.words[lane].in[i] = in[i];
     const auto check_same = [&](unsigned other) {
         if (warp.masks[other] == mask && warp.operations[other] == &operation) return;
-        fail(thread, std::string("lane ") + std::to_string(lane) + " is in " + operation.name + " with mask " +
-                         hexadecimal(mask) + ", lane " + std::to_string(other) + " in " + warp.operations[other]->name +
-                         " with mask " + hexadecimal(warp.masks[other]));
+        fail(thread, [&] {
+            return "lane " + std::to_string(lane) + " is in " + operation.name + " with mask " + hexadecimal(mask) +
+                   ", lane " + std::to_string(other) + " in " + warp.operations[other]->name + " with mask " +
+                   hexadecimal(warp.masks[other]);
+        });
     };
     if (const std::uint32_t others = warp.waiting & mask; others != 0)
         check_same(static_cast<unsigned>(std::countr_zero(others)));
@@ -204,7 +213,7 @@ void BlockRunner::exchange(EmulatedThread& thread, const WarpOperation& operatio
         for (unsigned other = 0; other < warp_lanes; ++other)
             if ((mask >> other & 1u) != 0) check_same(other);
         if (const char* wrong = operation.exchange(warp.words.data(), mask); wrong != nullptr)
-            fail(thread, std::string(operation.name) + ": " + wrong);
+            fail(thread, [&] { return std::string(operation.name) + ": " + wrong; });
         warp.waiting &= ~mask;
         if (operation.orders_memory) warp.parity ^= 1u;
         const unsigned first = thread.linear - lane;
@@ -269,7 +278,7 @@ void note_kernel(const char* name) {
 
 void fail_launch(const char* sentence) {
     EmulatedThread& thread = running();
-    thread.runner->fail(thread, sentence);
+    thread.runner->fail(thread, [sentence] { return std::string(sentence); });
 }
 
 }  // namespace kvloupe::emulation

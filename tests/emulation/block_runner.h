@@ -66,7 +66,13 @@ public:
     bool synchronise(EmulatedThread& thread, bool vote, const char* file, int line);
     void exchange(EmulatedThread& thread, const WarpOperation& operation, std::uint32_t mask, const std::uint32_t* in,
                   unsigned words, std::uint32_t* out, unsigned results);
-    [[noreturn]] void fail(EmulatedThread& thread, const std::string& sentence);
+    // Ends the launch with the sentence that describe() returns; the thread is left where it is, so that nothing on its stack
+    // may own memory.
+    template <class Describe>
+    [[noreturn]] void fail(EmulatedThread& thread, const Describe& describe) {
+        tell(thread, describe());
+        abandon(thread);
+    }
     SharedMemory& shared() { return m_shared; }
     void note_kernel(const char* name) { m_kernel = name; }
 
@@ -76,6 +82,7 @@ private:
     void give_way(EmulatedThread& thread);
     void ready(unsigned linear) { m_ready[m_ready_end++ % m_ready.size()] = static_cast<std::uint16_t>(linear); }
     EmulatedThread* next_ready();
+    [[noreturn]] void abandon(EmulatedThread& thread);
     void tell(const EmulatedThread& thread, const std::string& sentence);
     std::string why_nobody_goes_on(const EmulatedThread& thread) const;
 

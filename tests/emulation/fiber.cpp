@@ -90,6 +90,14 @@ void Fiber::switch_fiber(Fiber& from, Fiber& to) {
 #endif
 }
 
+void Fiber::release_suspended([[maybe_unused]] void* object, [[maybe_unused]] Fiber& running) {
+#if defined(KVLOUPE_EMULATION_TSAN)
+    __tsan_switch_to_fiber(m_sanitizer, __tsan_switch_to_fiber_no_sync);
+    __tsan_release(object);
+    __tsan_switch_to_fiber(running.m_sanitizer, __tsan_switch_to_fiber_no_sync);
+#endif
+}
+
 void Fiber::entered() {
 #if defined(KVLOUPE_EMULATION_ASAN)
     __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);

@@ -22,6 +22,8 @@ public:
     // Forgets what it was doing; the next switch calls entry() anew.
     void restart(void (*entry)());
     static void switch_fiber(Fiber& from, Fiber& to);
+    // release(object) in the name of a suspended fiber. Called by `running`, which goes on.
+    void release_suspended(void* object, Fiber& running);
     // First thing in entry().
     static void entered();
 

@@ -4,12 +4,11 @@
 // kernels that it launched in a file.
 #include "tests/support/rows.h"
 
-#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <set>
 
 using namespace kvloupe::test;
@@ -22,10 +21,46 @@ struct Kernel {
     bool named = false;
 };
 
+// Reads what may stand between `__global__` and a kernel's body.
+class Scanner {
+public:
+    Scanner(const std::string& text, std::size_t at) : m_text(text), m_at(at) {}
+
+    std::string word() {
+        skip_spaces();
+        const std::size_t begin = m_at;
+        while (m_at < m_text.size() && (std::isalnum(static_cast<unsigned char>(m_text[m_at])) != 0 || m_text[m_at] == '_')) ++m_at;
+        return m_text.substr(begin, m_at - begin);
+    }
+    // "(…)" with its nested ones; the text between.
+    std::string parentheses() {
+        skip_spaces();
+        if (!take('(')) return "";
+        const std::size_t begin = m_at;
+        for (int depth = 1; m_at < m_text.size(); ++m_at) {
+            depth += (m_text[m_at] == '(') - (m_text[m_at] == ')');
+            if (depth == 0) return m_text.substr(begin, m_at++ - begin);
+        }
+        return "";
+    }
+    bool take(char letter) {
+        skip_spaces();
+        if (m_at >= m_text.size() || m_text[m_at] != letter) return false;
+        ++m_at;
+        return true;
+    }
+
+private:
+    void skip_spaces() {
+        while (m_at < m_text.size() && std::isspace(static_cast<unsigned char>(m_text[m_at])) != 0) ++m_at;
+    }
+
+    const std::string& m_text;
+    std::size_t m_at;
+};
+
 std::map<std::string, Kernel> kernels_of_the_sources() {
-    // __global__ void __launch_bounds__(…) name( … ) { KVLOUPE_KERNEL(name)
-    static const std::regex head("__global__\\s+(?:__launch_bounds__\\s*\\([^)]*\\)\\s*)?void\\s+"
-                                 "(?:__launch_bounds__\\s*\\([^)]*\\)\\s*)?(\\w+)\\s*\\(([^{;]*)([{;])\\s*(?:KVLOUPE_KERNEL\\((\\w+)\\))?");
+    const std::string mark = "__global__";
     std::map<std::string, Kernel> kernels;
     for (const auto& entry : std::filesystem::directory_iterator(KVLOUPE_SOURCE_DIR "/kernels/cuda")) {
         const std::string extension = entry.path().extension().string();
@@ -33,17 +68,19 @@ std::map<std::string, Kernel> kernels_of_the_sources() {
         std::ifstream in(entry.path());
         std::string text;
         for (std::string line; std::getline(in, line);) text += line.substr(0, line.find("//")) + '\n';
-        for (std::sregex_iterator it(text.begin(), text.end(), head), end; it != end; ++it) {
-            Kernel& kernel = kernels[(*it)[1].str()];
+        for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + 1)) {
+            // __global__ void __launch_bounds__(…) name(…) { KVLOUPE_KERNEL(name)
+            Scanner scanner(text, at + mark.size());
+            std::string word = scanner.word();
+            while (word == "void" || word == "__launch_bounds__" || word == "static") {
+                if (word == "__launch_bounds__") scanner.parentheses();
+                word = scanner.word();
+            }
+            const bool understood = !word.empty() && !scanner.parentheses().empty();
+            Kernel& kernel = kernels[understood ? word : "(a kernel that this test does not understand)"];
             kernel.file = entry.path().filename().string();
-            kernel.named = kernel.named || (*it)[4].str() == (*it)[1].str();
+            if (scanner.take('{') && scanner.word() == "KVLOUPE_KERNEL" && scanner.parentheses() == word) kernel.named = true;
         }
-        // Nothing may escape the pattern.
-        const std::string word = "__global__";
-        std::size_t words = 0;
-        for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++words;
-        const auto found = std::distance(std::sregex_iterator(text.begin(), text.end(), head), std::sregex_iterator());
-        if (words != static_cast<std::size_t>(found)) kernels["__global__ not understood"].file = entry.path().filename().string();
     }
     return kernels;
 }
