@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Attention over random paged caches, for the kernels that read them: one batch in the memory of the emulated device and
-// as the scalar twin takes it. What nobody may read would show: slots that no row of the batch sees are NaN, entries of block
-// tables that no row needs lead to block 0 (all NaN) or far outside the pool.
+// Attention over random paged caches, for the kernels that read them: one batch in the memory of the emulated device
+// and as the scalar twin takes it. What nobody may read would show: slots that no row of the batch sees are NaN,
+// entries of block tables that no row needs lead to block 0 (all NaN) or far outside the pool.
 #pragma once
 
 #include "engine/backend.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cuda/kernels.h"
+#include "tests/emulation/device_memory.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -61,13 +62,14 @@ struct AttentionCase {
     std::vector<CaseSequence> sequences = {{0, 1}};
     NamedSpan span = attention_spans[0];
     RotaryLayout layout = RotaryLayout::half_split;
+    float query_factor = 1;
     unsigned seed = 1;
 
     std::uint32_t query_heads() const { return group * kv_heads; }
     std::string label() const {
-        std::string text = std::string(name_of(keys)) + "/" + std::string(name_of(values)) + ", head " + std::to_string(head_dim) +
-                           ", group " + std::to_string(group) + ", block " + std::to_string(block_size) + ", " + span.name +
-                           (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
+        std::string text = std::string(name_of(keys)) + "/" + std::string(name_of(values)) + ", head " +
+                           std::to_string(head_dim) + ", group " + std::to_string(group) + ", block " +
+                           std::to_string(block_size) + ", " + span.name + (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
         for (const CaseSequence& s : sequences) text += " " + std::to_string(s.before) + "+" + std::to_string(s.rows);
         return text;
     }
@@ -78,44 +80,50 @@ public:
     explicit AttentionData(const AttentionCase& c) : m_case(c) {
         make_batch();
         fill_cache();
-        const std::uint32_t half = rotary_dim() / 2;
-        for (std::uint32_t i = 0; i < half; ++i)
-            m_frequencies.push_back(std::pow(static_cast<double>(theta), -2.0 * i / rotary_dim()));
+        std::vector<double> frequencies;
+        for (std::uint32_t i = 0; i < rotary_dim() / 2; ++i)
+            frequencies.push_back(std::pow(static_cast<double>(theta), -2.0 * i / rotary_dim()));
+        m_frequencies = std::make_unique<DeviceArray<double>>(frequencies);
         Uniform random(c.seed, 7);
-        m_q.resize(std::size_t{m_batch.rows()} * c.query_heads() * c.head_dim);
-        for (float& value : m_q) value = random();
+        m_q = std::make_unique<DeviceArray<float>>(std::size_t{m_batch.rows()} * c.query_heads() * c.head_dim);
+        for (std::size_t i = 0; i < m_q->size(); ++i) m_q->data()[i] = random() * c.query_factor;
+        m_tables = std::make_unique<DeviceArray<std::uint32_t>>(m_batch.block_tables);
+        std::vector<cuda::SequenceRows> sequences;
+        for (const Batch::Sequence& s : m_batch.sequences)
+            sequences.push_back({s.first_row, s.rows, s.first_position, s.table_begin, s.table_size});
+        m_sequences = std::make_unique<DeviceArray<cuda::SequenceRows>>(sequences);
     }
 
     const Batch& batch() const { return m_batch; }
     std::uint32_t rows() const { return m_batch.rows(); }
-    std::size_t out_size() const { return m_q.size(); }  // (rows, query_heads, head_dim)
+    std::size_t out_size() const { return m_q->size(); }  // (rows, query_heads, head_dim)
 
     // Without `out`. Everything it points to is this object's.
     cuda::AttentionArgs args() {
         cuda::AttentionArgs args;
-        args.q = m_q.data();
-        args.cache.keys = {m_keys.data(), m_case.keys};
-        args.cache.values = {m_values.data(), m_case.values};
+        args.q = m_q->data();
+        args.cache.keys = {m_keys->data(), m_case.keys};
+        args.cache.values = {m_values->data(), m_case.values};
         args.cache.block_size = m_case.block_size;
         args.cache.kv_heads = m_case.kv_heads;
         args.cache.head_dim_k = args.cache.head_dim_v = m_case.head_dim;
-        args.block_tables = m_batch.block_tables.data();
-        args.sequences = m_sequences.data();
+        args.block_tables = m_tables->data();
+        args.sequences = m_sequences->data();
         args.query_heads = m_case.query_heads();
         args.scale = shape().scale;
         args.span = m_case.span.span;
-        args.rotary = {m_frequencies.data(), rotary_dim(), m_case.layout};
+        args.rotary = {m_frequencies->data(), rotary_dim(), m_case.layout};
         return args;
     }
 
     // Of all rows, by the scalar twin.
     std::vector<double> reference() {
         std::vector<double> out(out_size());
-        cpu::scalar::attention(m_batch, m_q.data(), shape(), view(m_keys, m_case.keys), view(m_values, m_case.values), out.data());
+        cpu::scalar::attention(m_batch, m_q->data(), shape(), keys(), values(), out.data());
         return out;
     }
     std::vector<double> reference_weights(std::uint32_t sequence, std::uint32_t row, std::uint32_t head) {
-        return cpu::scalar::attention_weights(m_batch, m_q.data(), shape(), view(m_keys, m_case.keys), {sequence, row, head});
+        return cpu::scalar::attention_weights(m_batch, m_q->data(), shape(), keys(), {sequence, row, head});
     }
 
 private:
@@ -132,7 +140,9 @@ private:
     };
 
     // Even, at most the head, with a part of it that is not turned where there is room.
-    std::uint32_t rotary_dim() const { return m_case.head_dim >= 16 ? m_case.head_dim / 4 * 3 / 2 * 2 : m_case.head_dim / 2 * 2; }
+    std::uint32_t rotary_dim() const {
+        return m_case.head_dim >= 16 ? m_case.head_dim / 4 * 3 / 2 * 2 : m_case.head_dim / 2 * 2;
+    }
 
     AttentionShape shape() const {
         AttentionShape shape{m_case.query_heads(), m_case.kv_heads, m_case.head_dim,
@@ -141,8 +151,11 @@ private:
         shape.rotary = {theta, rotary_dim(), m_case.layout};
         return shape;
     }
-    cpu::scalar::CacheView view(std::vector<std::byte>& data, DType dtype) const {
-        return {data.data(), dtype, m_case.block_size, m_case.kv_heads, m_case.head_dim};
+    cpu::scalar::CacheView keys() {
+        return {m_keys->data(), m_case.keys, m_case.block_size, m_case.kv_heads, m_case.head_dim};
+    }
+    cpu::scalar::CacheView values() {
+        return {m_values->data(), m_case.values, m_case.block_size, m_case.kv_heads, m_case.head_dim};
     }
 
     // Shuffled tables over blocks 1 .. ; block 0 is nobody's.
@@ -151,7 +164,6 @@ private:
         for (const CaseSequence& s : m_case.sequences) {
             const std::uint32_t size = (s.before + s.rows + m_case.block_size - 1) / m_case.block_size;
             m_batch.sequences.push_back({row, s.rows, s.before, blocks, size});
-            m_sequences.push_back({row, s.rows, s.before, blocks, size});
             for (std::uint32_t r = 0; r < s.rows; ++r) {
                 m_batch.tokens.push_back(0);
                 m_batch.positions.push_back(s.before + r);
@@ -162,7 +174,8 @@ private:
         m_blocks = blocks + 1;
         for (std::uint32_t b = 0; b < blocks; ++b) m_batch.block_tables.push_back(b + 1);
         std::mt19937 random(m_case.seed);
-        for (std::uint32_t b = blocks; b > 1; --b) std::swap(m_batch.block_tables[b - 1], m_batch.block_tables[random() % b]);
+        for (std::uint32_t b = blocks; b > 1; --b)
+            std::swap(m_batch.block_tables[b - 1], m_batch.block_tables[random() % b]);
     }
 
     bool seen_by_some_row(const CaseSequence& sequence, std::uint32_t token) const {
@@ -174,9 +187,9 @@ private:
     // Rows depend on the seed, the sequence and the token, not on the block size.
     void fill_cache() {
         const std::size_t elements = std::size_t{m_blocks} * m_case.block_size * m_case.kv_heads * m_case.head_dim;
-        m_keys.assign(row_bytes(m_case.keys, elements), std::byte{0xFF});
-        m_values.assign(row_bytes(m_case.values, elements), std::byte{0xFF});
-        const cpu::scalar::CacheView keys = view(m_keys, m_case.keys), values = view(m_values, m_case.values);
+        m_keys = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.keys, elements));
+        m_values = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.values, elements));
+        const cpu::scalar::CacheView key_rows = keys(), value_rows = values();
         for (std::uint32_t s = 0; s < m_case.sequences.size(); ++s) {
             const CaseSequence& sequence = m_case.sequences[s];
             std::uint32_t* table = m_batch.block_tables.data() + m_batch.sequences[s].table_begin;
@@ -184,14 +197,15 @@ private:
             Uniform random(m_case.seed, 11 + s);
             for (std::uint32_t t = 0; t < sequence.before + sequence.rows; ++t) {
                 const bool seen = seen_by_some_row(sequence, t);
-                const std::uint64_t slot = std::uint64_t{table[t / m_case.block_size]} * m_case.block_size + t % m_case.block_size;
+                const std::uint64_t block = table[t / m_case.block_size];
+                const std::uint64_t slot = block * m_case.block_size + t % m_case.block_size;
                 if (seen) needed[t / m_case.block_size] = true;
                 for (std::uint32_t head = 0; head < m_case.kv_heads; ++head)
                     for (std::uint32_t i = 0; i < m_case.head_dim; ++i) {
                         const float key = random(), value = random();
                         if (!seen) continue;
-                        cpu::scalar::store_element(keys.dtype, keys.data, keys.row(slot, head) + i, key);
-                        cpu::scalar::store_element(values.dtype, values.data, values.row(slot, head) + i, value);
+                        cpu::scalar::store_element(key_rows.dtype, key_rows.data, key_rows.row(slot, head) + i, key);
+                        cpu::scalar::store_element(value_rows.dtype, value_rows.data, value_rows.row(slot, head) + i, value);
                     }
             }
             static constexpr std::uint32_t lost[] = {0, 0xFFFFFFFF, 0x7FFFFFF0};
@@ -201,12 +215,13 @@ private:
     }
 
     AttentionCase m_case;
-    Batch m_batch;  // its block_tables are the device's too
-    std::vector<cuda::SequenceRows> m_sequences;
+    Batch m_batch;
     std::uint32_t m_blocks = 0;
-    std::vector<float> m_q;
-    std::vector<std::byte> m_keys, m_values;
-    std::vector<double> m_frequencies;
+    std::unique_ptr<DeviceArray<float>> m_q;
+    std::unique_ptr<DeviceArray<std::byte>> m_keys, m_values;
+    std::unique_ptr<DeviceArray<double>> m_frequencies;
+    std::unique_ptr<DeviceArray<std::uint32_t>> m_tables;
+    std::unique_ptr<DeviceArray<cuda::SequenceRows>> m_sequences;
 };
 
 // Largest |a - b| relative to the largest |b|; NaN where something is not finite.
