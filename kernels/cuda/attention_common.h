@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// What the attention kernels share: which keys a query sees, where their rows lie, a query turned back for sink keys, f32
-// values cut into 16-bit parts, and softmax states that are merged.
+// What the attention kernels share: which keys a query sees, where their rows lie, a query turned back for sink keys,
+// f32 values cut into 16-bit parts, and softmax states that are merged.
 //
 // Exact products of 16-bit rows on tensor cores. Keys and values are f16 or bf16 as they are stored; the other factor
-// (queries, weights) is f32. It is cut into parts of the cache's type whose sum it is: two of f16 (11 bits each), three of
-// bf16 (8 bits each). Products of two such numbers are exact in f32, so that only the sums round.
+// (queries, weights) is f32. It is cut into parts of the cache's type whose sum it is: two of f16 (11 bits each), three
+// of bf16 (8 bits each). Products of two such numbers are exact in f32, so that only the sums round.
 #pragma once
 
 #include "kernels/cuda/kernels.h"
@@ -42,8 +42,8 @@ __device__ inline std::uint32_t dropped_keys(const KeySpan& span, const VisibleK
     return span.rank && keys.sinks > 0 ? keys.begin - keys.sinks : 0;
 }
 
-// Rows of one KV head in a layer's keys or values, counted in rows of head_dim elements. A row's number fits in 32 bits: the
-// caller checks the pool (rows_fit()).
+// Rows of one KV head in a layer's keys or values, counted in rows of head_dim elements; fewer than 2^32, as CacheLayer
+// says.
 struct KeyRows {
     const std::uint32_t* table = nullptr;  // of the sequence
     std::uint32_t block_size = 0;
@@ -64,18 +64,20 @@ struct CosineSine {
     double sine = 0;
 };
 
-// Of an angle in radians, to 1e-14 of the unit circle beside the angle's own rounding. Written out because the library's
-// functions keep a table for huge angles in local memory, which the compiler reports as a stack frame.
-// Taylor series after reduction to 1/8 of a turn.
+// Of an angle in radians, to 1e-14 of the unit circle beside the angle's own rounding. Written out because the
+// library's functions keep a table for huge angles in local memory, which the compiler reports as a stack frame. Taylor
+// series after reduction to 1/8 of a turn.
 __device__ inline CosineSine cosine_sine(double angle) {
     const double turns = angle * 0.15915494309189533577;  // 1 / (2 pi)
     const double quarters = rint(4 * turns);
     const double x = (4 * turns - quarters) * 1.57079632679489661923;
     const double y = x * x;
-    const double sine = x * (1 + y * (-1.0 / 6 + y * (1.0 / 120 + y * (-1.0 / 5040 + y * (1.0 / 362880 + y * (-1.0 / 39916800 +
-                             y * (1.0 / 6227020800.0 - y / 1307674368000.0)))))));
-    const double cosine = 1 + y * (-1.0 / 2 + y * (1.0 / 24 + y * (-1.0 / 720 + y * (1.0 / 40320 + y * (-1.0 / 3628800 +
-                              y * (1.0 / 479001600.0 + y * (-1.0 / 87178291200.0 + y / 20922789888000.0)))))));
+    const double sine_end = -1.0 / 39916800 + y * (1.0 / 6227020800.0 - y / 1307674368000.0);
+    const double sine = x * (1 + y * (-1.0 / 6 + y * (1.0 / 120 + y * (-1.0 / 5040 + y * (1.0 / 362880 + y * sine_end)))));
+    const double cosine_end =
+        -1.0 / 3628800 + y * (1.0 / 479001600.0 + y * (-1.0 / 87178291200.0 + y / 20922789888000.0));
+    const double cosine =
+        1 + y * (-1.0 / 2 + y * (1.0 / 24 + y * (-1.0 / 720 + y * (1.0 / 40320 + y * cosine_end))));
     switch (static_cast<long long>(quarters) & 3) {
     case 0: return {cosine, sine};
     case 1: return {-sine, cosine};
@@ -84,9 +86,10 @@ __device__ inline CosineSine cosine_sine(double angle) {
     }
 }
 
-// Element `index` of a query (head_dim) as sink keys see it that are read by rank, `dropped` positions further on: turning the
-// query back by as much gives the same products as turning the keys forward.
-__device__ inline float turned_back(const float* query, std::uint32_t index, const RotaryArgs& rotary, std::uint32_t dropped) {
+// Element `index` of a query (head_dim) as sink keys see it that are read by rank, `dropped` positions further on:
+// turning the query back by as much gives the same products as turning the keys forward.
+__device__ inline float turned_back(const float* query, std::uint32_t index, const RotaryArgs& rotary,
+                                    std::uint32_t dropped) {
     if (dropped == 0 || index >= rotary.rotary_dim) return query[index];
     const bool adjacent = rotary.layout == RotaryLayout::adjacent;
     const std::uint32_t half = rotary.rotary_dim / 2;
@@ -178,8 +181,8 @@ __device__ inline float cache_element(const CacheTensor& tensor, std::uint64_t i
 // Weights are powers of two: scores are multiplied by log2(e) once, with the scale.
 inline constexpr float log2_e = 1.4426950408889634f;
 
-// What a state counts where another one has the larger maximum. A state without keys (sum 0) has the maximum -infinity and
-// counts nothing; so does everything where no state has a key.
+// What a state counts where another one has the larger maximum. A state without keys (sum 0) has the maximum -infinity
+// and counts nothing; so does everything where no state has a key.
 __device__ inline float merge_weight(float own_maximum, float largest) {
     return own_maximum == -INFINITY ? 0.0f : exp2f(own_maximum - largest);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16 caches,
-// tensor cores) and decode_plain.h (f32 caches and the rest); how blocks share the work, in decode_parts.h. Here: which
-// kernel, how many splits, and the merge of the splits' states.
+// Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16
+// caches, tensor cores) and decode_plain.h (f32 caches and the rest); how blocks share the work, in decode_parts.h.
+// Here: which kernel, how many splits, and the merge of the splits' states.
 //
-// Merge: bytes splits * (head_dim_v + 2) * 4 per query head, read once; for parts of 256 keys and more, at most 1.6 % of what
-// the parts read. One block a query head; splits are added in ascending order.
+// Merge: splits * (head_dim_v + 2) * 4 bytes per query head, written once and read once: with 4 heads in a group of
+// f16, head 128, 0.8 % of what parts of 1,024 keys read, 3 % at 256. One block a query head fetches all states, then 16
+// parts at a time: two waits for memory up to 16 splits, four for 33. Splits are added in ascending order.
 #include "kernels/cuda/decode_plain.h"
 #include "kernels/cuda/decode_tensor.h"
 
@@ -16,30 +17,38 @@ namespace kvloupe::cuda {
 namespace {
 
 constexpr std::uint32_t merge_threads = 128;
+constexpr std::uint32_t merge_at_once = 16;  // parts in flight
 // A part is worth a block of its own from here on: 16 tiles, 4 for each warp.
 constexpr std::uint32_t keys_worth_a_part = 256;
 
-// Grid (count * query_heads). Dynamic shared memory: a weight per split.
+// Grid (count * query_heads). Dynamic shared memory: a state per split.
 __global__ void __launch_bounds__(merge_threads) decode_merge(DecodePlan plan) {
     KVLOUPE_KERNEL(decode_merge);
-    KVLOUPE_DYNAMIC_SHARED(float, weights);
+    KVLOUPE_DYNAMIC_SHARED(float2, states);
     const AttentionArgs& args = plan.args;
     const std::uint32_t item = blockIdx.x / args.query_heads, head = blockIdx.x % args.query_heads;
+    const std::uint32_t elements = args.cache.head_dim_v;
     const std::uint64_t first = std::uint64_t{blockIdx.x} * plan.splits;
-    float maximum = -INFINITY, sum = 0;
-    for (std::uint32_t s = 0; s < plan.splits; ++s) maximum = fmaxf(maximum, plan.states[first + s].x);
-    for (std::uint32_t s = threadIdx.x; s < plan.splits; s += merge_threads)
-        weights[s] = merge_weight(plan.states[first + s].x, maximum);
-    __syncthreads();
-    for (std::uint32_t s = 0; s < plan.splits; ++s)
-        if (weights[s] != 0) sum += weights[s] * plan.states[first + s].y;
+    for (std::uint32_t s = threadIdx.x; s < plan.splits; s += merge_threads) states[s] = plan.states[first + s];
     const std::uint32_t row = args.sequences[plan.list[item]].first_row;
-    for (std::uint32_t i = threadIdx.x; i < args.cache.head_dim_v; i += merge_threads) {
+    __syncthreads();
+    float maximum = -INFINITY, sum = 0;
+    for (std::uint32_t s = 0; s < plan.splits; ++s) maximum = fmaxf(maximum, states[s].x);
+    for (std::uint32_t s = 0; s < plan.splits; ++s) sum += merge_weight(states[s].x, maximum) * states[s].y;
+    for (std::uint32_t i = threadIdx.x; i < elements; i += merge_threads) {
         float value = 0;
-        // Parts without weight may never have been written.
-        for (std::uint32_t s = 0; s < plan.splits; ++s)
-            if (weights[s] != 0) value += weights[s] * plan.sums[(first + s) * args.cache.head_dim_v + i];
-        args.out[(std::uint64_t{row} * args.query_heads + head) * args.cache.head_dim_v + i] = value / sum;
+        for (std::uint32_t s = 0; s < plan.splits; s += merge_at_once) {
+            float part[merge_at_once];
+            KVLOUPE_UNROLL
+            for (std::uint32_t k = 0; k < merge_at_once; ++k)
+                part[k] = s + k < plan.splits ? plan.sums[(first + s + k) * elements + i] : 0;
+            KVLOUPE_UNROLL
+            for (std::uint32_t k = 0; k < merge_at_once; ++k) {
+                const float weight = s + k < plan.splits ? merge_weight(states[s + k].x, maximum) : 0;
+                if (weight != 0) value += weight * part[k];  // an empty part's values were never written
+            }
+        }
+        args.out[(std::uint64_t{row} * args.query_heads + head) * elements + i] = value / sum;
     }
 }
 
@@ -53,35 +62,36 @@ struct Launch {
 
     template <class T, std::uint32_t HeadDim>
     cudaError_t tensor() const {
-        return launch(decode_tensor<T, HeadDim>, grid(), decode_threads, tensor_decode_bytes<T, HeadDim>(group, sinks), stream,
-                      plan);
+        return launch(decode_tensor<T, HeadDim>, grid(), decode_threads,
+                      tensor_decode_bytes<T, HeadDim>(group, sinks), stream, plan);
     }
     template <class Rows, std::uint32_t Heads>
     cudaError_t plain() const {
         return launch(decode_plain<Rows, Heads>, grid(), decode_threads,
                       plain_decode_bytes<Heads>(plan.args.cache, group, sinks), stream, plan);
     }
-    template <std::uint32_t HeadDim>
-    cudaError_t specialised() const {
-        switch (plan.args.cache.keys.dtype) {
-        case DType::f16: return tensor<__half, HeadDim>();
-        case DType::bf16: return tensor<__nv_bfloat16, HeadDim>();
-        default: return group <= 2 ? plain<PlainRows<HeadDim>, 2>() : plain<PlainRows<HeadDim>, 8>();
+    template <std::uint32_t MostElements>
+    cudaError_t plain_f32() const {
+        return group <= 2 ? plain<PlainRows<MostElements>, 2>() : plain<PlainRows<MostElements>, 8>();
+    }
+    template <class T>
+    cudaError_t tensor_or_any() const {
+        switch (plan.args.cache.head_dim_k) {
+        case 64: return tensor<T, 64>();
+        case 80: return tensor<T, 80>();
+        case 96: return tensor<T, 96>();
+        case 128: return tensor<T, 128>();
+        case 256: return tensor<T, 256>();
+        default: return plain<AnyRows, 8>();
         }
     }
     cudaError_t attend() const {
         const CacheLayer& cache = plan.args.cache;
-        if (cache.keys.dtype == cache.values.dtype && cache.head_dim_k == cache.head_dim_v) {
-            switch (cache.head_dim_k) {
-            case 64: return specialised<64>();
-            case 80: return specialised<80>();
-            case 96: return specialised<96>();
-            case 128: return specialised<128>();
-            case 256: return specialised<256>();
-            default: break;
-            }
-        }
-        return plain<AnyRows, 8>();
+        if (cache.keys.dtype != cache.values.dtype || cache.head_dim_k != cache.head_dim_v) return plain<AnyRows, 8>();
+        if (cache.keys.dtype == DType::f16) return tensor_or_any<__half>();
+        if (cache.keys.dtype == DType::bf16) return tensor_or_any<__nv_bfloat16>();
+        if (cache.head_dim_k % 4 != 0) return plain<AnyRows, 8>();
+        return cache.head_dim_k <= 128 ? plain_f32<128>() : plain_f32<256>();
     }
 };
 
@@ -89,17 +99,20 @@ bool plain_type(DType type) { return type == DType::f32 || type == DType::f16 ||
 
 bool valid(const DecodeAttention& decode) {
     const CacheLayer& cache = decode.args.cache;
-    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 && decode.splits > 0 &&
-           cache.head_dim_k > 0 && cache.head_dim_k <= AnyRows::most_elements && cache.head_dim_v > 0 &&
-           cache.head_dim_v <= AnyRows::most_elements && plain_type(cache.keys.dtype) && plain_type(cache.values.dtype);
+    const auto head_fits = [](std::uint32_t elements) { return elements > 0 && elements <= AnyRows::most_elements; };
+    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 &&
+           decode.splits > 0 && head_fits(cache.head_dim_k) && head_fits(cache.head_dim_v) &&
+           plain_type(cache.keys.dtype) && plain_type(cache.values.dtype);
 }
 
 }  // namespace
 
-// A multiprocessor holds at least two blocks at once and a block alone cannot keep memory busy: two for each are wanted.
-// Rounded to the nearest number of parts, so that 256 blocks on 132 multiprocessors stay whole: they read as fast, and a
-// split costs a merge. Between 1.3 and 2.7 blocks for each multiprocessor come out, as long as the context is long enough.
-std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context, std::uint32_t processors) {
+// A multiprocessor holds at least two blocks at once and a block alone cannot keep memory busy: two for each are
+// wanted. Rounded to the nearest number of parts, so that 256 blocks on 132 multiprocessors stay whole: they read as
+// fast, and a split costs a merge. Between 1.3 and 2.7 blocks for each multiprocessor come out, as long as the context
+// is long enough.
+std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context,
+                            std::uint32_t processors) {
     const std::uint64_t pairs = std::uint64_t{count} * kv_heads, wanted = 2 * std::uint64_t{processors};
     if (pairs == 0) return 1;
     const std::uint64_t splits = (wanted + pairs / 2) / pairs;
@@ -108,7 +121,8 @@ std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::ui
 }
 
 // states, then sums; see DecodePlan.
-std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v, std::uint32_t splits) {
+std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v,
+                                   std::uint32_t splits) {
     if (splits <= 1) return 0;
     return std::uint64_t{count} * query_heads * splits * (sizeof(float2) + std::uint64_t{head_dim_v} * sizeof(float));
 }
@@ -132,8 +146,8 @@ cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream)
     }
     const cudaError_t error = work.attend();
     if (error != cudaSuccess || decode.splits == 1) return error;
-    return launch(decode_merge, decode.count * decode.args.query_heads, merge_threads, decode.splits * sizeof(float), stream,
-                  work.plan);
+    return launch(decode_merge, decode.count * decode.args.query_heads, merge_threads, decode.splits * sizeof(float2),
+                  stream, work.plan);
 }
 
 }  // namespace kvloupe::cuda

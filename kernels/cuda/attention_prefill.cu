@@ -1,8 +1,34 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Prefill attention: chooses the kernel. TO DO
+// Attention of sequences with several rows: chooses the kernel.
+//
+// Operations: 4 * head_dim for each pair of a query and a key it sees; 4,096 causal tokens, 32 heads of 128: 137 GFLOP.
+// Bytes: q and out once in f32 (134 MB there), K and V (17 MB) from memory once, then from the second-level cache: a block reads
+// the keys of its rows, 1.1 GB in all for 1,024 blocks. Floor: the operations over the matrix rate (0.2 ms at 700 TFLOP/s);
+// the bytes take a seventh of that from memory, and hide.
+// Form (attention_prefill_tensor.h): 64 rows times two query heads of a group a block, four warps, tiles of 64 keys (32 for heads
+// of 256), online softmax in registers, P handed from one product to the next without leaving them.
+//
+// Per warp and tile, heads of 128, two heads: 256 mma of 4,096 FLOP, and 80 ldmatrix of 512 bytes (16 of Q, 32 of K, 32 of V):
+// 160 bytes of shared memory an mma. A multiprocessor reads 128 bytes a cycle, which allows 0.8 mma a cycle; mma.sync itself
+// reaches about 0.6 of the one that the newest cards' wgmma does, so that the tensor cores and not shared memory are the bound.
+// With one head (an odd group) it is 288 bytes and 0.44 mma a cycle: shared memory is the bound.
+// Beside them a warp issues about 290 instructions of softmax (64 scores a lane: maximum, multiply-add, 2^x, sum, and half a
+// conversion), 230 that send the 16 copies of the next tile on their way, and 64 multiplications that bring outputs to a new
+// maximum, left out where no maximum of the warp moved. About 850 in all, where 256 mma take their scheduler 1,660 cycles at
+// 0.6, with two warps a scheduler to fill the gaps. The special function unit is busy for 512 of them.
+// Registers: 128 of outputs, 64 of scores, 255 in all without spills: two blocks a multiprocessor. Shared memory: 70,144 bytes,
+// so that sm_80 holds two blocks and sm_86 (99 KiB) one; heads of 256 take 67,840.
+// Expected, not measured: 40 to 50 % of the rate that a large f16 product reaches on the same card; the causal diagonal wastes
+// half a tile in 32. Blocks with the most keys start first, so that the last to finish are short.
+//
+// Rejected: 128 rows of one head (K and V would be shared as well, but a group of two heads does it with shorter tiles, which
+// waste less of the diagonal and of short prompts); wgmma (sm_90 only, a second kernel to keep right); both K and V twice in
+// shared memory (one block on sm_80 and none on sm_86; K arrives during softmax and P V, V during Q K^T as it is); Q in
+// registers (64 more); an exclusive-or swizzle (it needs a power of two of chunks; a 16-byte pad costs 6 % of the room).
 #include "kernels/cuda/attention_prefill_plain.h"
 #include "kernels/cuda/attention_prefill_tensor.h"
+#include "kernels/cuda/conversions.h"
 #include "kernels/cuda/kernels.h"
 
 namespace kvloupe::cuda {
@@ -10,8 +36,6 @@ namespace kvloupe::cuda {
 namespace {
 
 constexpr std::uint32_t largest_head = 256;
-
-bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
 template <class T, unsigned Dim, unsigned Heads>
 cudaError_t run_tensor(const PrefillAttention& prefill, cudaStream_t stream) {
@@ -45,7 +69,7 @@ bool for_tensor_cores(const AttentionArgs& args) {
     const bool sizes = cache.head_dim_k == 64 || cache.head_dim_k == 80 || cache.head_dim_k == 96 || cache.head_dim_k == 128 ||
                        cache.head_dim_k == 256;
     return sizes && cache.head_dim_k == cache.head_dim_v && cache.keys.dtype == cache.values.dtype &&
-           cache.keys.dtype != DType::f32 && aligned(cache.keys.data) && aligned(cache.values.data) && aligned(args.out);
+           cache.keys.dtype != DType::f32 && is_aligned(cache.keys.data, 16) && is_aligned(cache.values.data, 16) && is_aligned(args.out, 8);
 }
 
 template <unsigned MaxDim>

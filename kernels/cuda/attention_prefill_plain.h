@@ -13,6 +13,7 @@
 #include "kernels/cuda/attention_common.h"
 #include "kernels/cuda/attention_prefill_rows.h"
 #include "kernels/cuda/conversions.h"
+#include "kernels/cuda/warp.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -105,9 +106,8 @@ private:
     }
 
     __device__ static float element(const CacheTensor& tensor, std::size_t index) {
-        if (tensor.dtype == DType::f32) return reinterpret_cast<const float*>(tensor.data)[index];
-        const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(tensor.data)[index];
-        return tensor.dtype == DType::f16 ? f16_value(bits) : bf16_value(bits);
+        if (tensor.dtype == DType::f32) return load_element<DType::f32>(tensor.data, index);
+        return tensor.dtype == DType::f16 ? load_element<DType::f16>(tensor.data, index) : load_element<DType::bf16>(tensor.data, index);
     }
 
     __device__ void score(float (&scores)[2][4]) {
@@ -133,7 +133,7 @@ private:
             scores[j] = key >= seen.begin && key < seen.end ? scores[j] * m_args.scale : -INFINITY;
             largest = fmaxf(largest, scores[j]);
         }
-        for (int lanes = 4; lanes > 0; lanes /= 2) largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, lanes));
+        largest = warp_max<8>(largest);
         const float base = largest == -INFINITY ? 0.0f : largest;
         const float shrink = expf(m_maximum[half] - base);
         m_maximum[half] = largest;
@@ -144,8 +144,7 @@ private:
             m_weights[(y() + 16 * half) * (Layout::keys + 1) + x() + 8 * j] = weight;
             sum += weight;
         }
-        for (int lanes = 4; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xFFFFFFFFu, sum, lanes);
-        m_sum[half] = m_sum[half] * shrink + sum;
+        m_sum[half] = m_sum[half] * shrink + warp_sum<8>(sum);
         KVLOUPE_UNROLL
         for (unsigned i = 0; i < MaxDim / 8; ++i) m_out[half][i] *= shrink;
     }

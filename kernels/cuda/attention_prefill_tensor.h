@@ -14,7 +14,9 @@
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/attention_common.h"
 #include "kernels/cuda/attention_prefill_rows.h"
+#include "kernels/cuda/conversions.h"
 #include "kernels/cuda/mma.h"
+#include "kernels/cuda/warp.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -89,9 +91,7 @@ public:
         for (unsigned head = 0; head < Heads; ++head)
             KVLOUPE_UNROLL
             for (unsigned half = 0; half < 2; ++half) {
-                float sum = m_sum[head][half];
-                sum += __shfl_xor_sync(all_lanes, sum, 1);
-                sum += __shfl_xor_sync(all_lanes, sum, 2);
+                const float sum = warp_sum<4>(m_sum[head][half]);
                 const std::uint32_t row = own_row(half);
                 if (row >= m_rows.count) continue;
                 float* out = m_args.out + m_rows.query(m_args, row, m_first_head + head) * Dim + 2 * (lane() % 4);
@@ -104,8 +104,6 @@ public:
     }
 
 private:
-    static constexpr unsigned all_lanes = 0xFFFFFFFFu;
-
     __device__ static unsigned lane() { return threadIdx.x % 32; }
     __device__ static unsigned warp() { return threadIdx.x / 32; }
     // Row of the block that registers 0 and 1 (half 0) or 2 and 3 (half 1) of a fragment belong to.
@@ -147,7 +145,7 @@ private:
             }
             auto* to = reinterpret_cast<std::uint32_t*>(m_q + place * Layout::stride + chunk * 16);
             KVLOUPE_UNROLL
-            for (unsigned i = 0; i < 4; ++i) to[i] = pack_pair<T>(x[2 * i], x[2 * i + 1]);
+            for (unsigned i = 0; i < 4; ++i) to[i] = pack_two<T>(x[2 * i], x[2 * i + 1]);
         }
     }
 
@@ -202,8 +200,7 @@ private:
             KVLOUPE_UNROLL
             for (unsigned n = 0; n < Layout::keys / 8; ++n)
                 largest = fmaxf(largest, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-            largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 1));
-            largest = fmaxf(largest, __shfl_xor_sync(all_lanes, largest, 2));
+            largest = warp_max<4>(largest);
             // A row that has seen nothing yet keeps -infinity: its weights are 2^-infinity, not 2^(infinity - infinity).
             const float base = largest == -INFINITY ? 0.0f : largest * log2_e;
             shrink[half] = fast_exp2(fmaf(m_maximum[head][half], log2_e, -base));
@@ -236,7 +233,7 @@ private:
                 KVLOUPE_UNROLL
                 for (unsigned i = 0; i < 4; ++i) {
                     const float(&w)[4] = weights[head][2 * step + i / 2];
-                    rounded[head][i] = pack_pair<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
+                    rounded[head][i] = pack_two<T>(w[i % 2 * 2], w[i % 2 * 2 + 1]);
                 }
             KVLOUPE_UNROLL
             for (unsigned pair = 0; pair < Dim / 16; ++pair) {
@@ -286,7 +283,7 @@ private:
                     for (unsigned n = 0; n < Dim / 8; ++n)
                         KVLOUPE_UNROLL
                         for (unsigned i = 0; i < 2; ++i)
-                            m_out[head][n][2 * half + i] += weight * static_cast<float>(row[8 * n + 2 * (lane() % 4) + i]);
+                            m_out[head][n][2 * half + i] += weight * to_float(row[8 * n + 2 * (lane() % 4) + i]);
                 }
             __syncthreads();
             for (unsigned i = threadIdx.x; i < Dim; i += Layout::threads) row[i] = T{};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Softmax weights of one query head for all rows of a batch: what the views of attention show. Runs for watched heads alone,
-// so it is plain: one block a row.
+// Softmax weights of one query head for all rows of a batch: what the views of attention show. Runs for watched heads
+// alone, so it is plain: one block a row.
 //
-// Bytes: K of the keys that the row sees once, their weights (f32) written twice and read once. 8 lanes share a key and a warp
-// has 4 of them at a time; 8 warps read 32 keys per round, latency-bound: about 1,000 clocks for 32 keys, 0.6 ms for a row
-// with 32,768 keys. Scores go through the output, where they become weights once maximum and sum are known; a row whose
-// keys are split over blocks would need a second launch for nothing that a person notices.
+// Bytes: K of the keys that the row sees once, their weights (f32) written twice and read once. 8 lanes share a key and
+// a warp has 4 of them at a time; 8 warps read 32 keys per round, latency-bound: about 1,000 clocks for 32 keys, 0.6 ms
+// for a row with 32,768 keys. Scores go through the output, where they become weights once maximum and sum are known; a
+// row whose keys are split over blocks would need a second launch for nothing that a person notices.
 #include "kernels/cuda/attention_common.h"
 
 namespace kvloupe::cuda {
@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
     const SequenceRows sequence = args.sequences[probe.row_sequence[row]];
     const VisibleKeys keys = visible_keys(args.span, probe.positions[row]);
     const std::uint32_t dropped = dropped_keys(args.span, keys);
-    const std::uint32_t* const table = args.block_tables + sequence.table_begin;
-    const std::uint32_t kv_head = probe.head / (args.query_heads / cache.kv_heads);
+    const KeyRows rows = {args.block_tables + sequence.table_begin, cache.block_size, cache.kv_heads,
+                          probe.head / (args.query_heads / cache.kv_heads)};
     float* const weights = probe.weights + probe.offsets[row];
 
     const float* const own_query = args.q + (std::uint64_t{row} * args.query_heads + probe.head) * elements;
@@ -53,12 +53,10 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
         const std::uint32_t position = key < keys.sinks ? key : keys.begin + (key - keys.sinks);
         float score = 0;
         if (valid) {
-            const std::uint32_t block = position / cache.block_size;
-            const std::uint64_t cell =
-                (std::uint64_t{table[block]} * cache.kv_heads + kv_head) * cache.block_size + (position - block * cache.block_size);
+            const std::uint64_t first_cell = std::uint64_t{rows.row(position)} * elements;
             const float* const seen_by = key < keys.sinks ? sink_query : query;
             for (std::uint32_t i = lane % lanes_of_a_key; i < elements; i += lanes_of_a_key)
-                score += seen_by[i] * cache_element(cache.keys, cell * elements + i);
+                score += seen_by[i] * cache_element(cache.keys, first_cell + i);
         }
         for (int other = lanes_of_a_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(0xFFFFFFFFu, score, other);
         if (valid) {
@@ -69,7 +67,8 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
         }
     }
     for (int other = lanes_of_a_key; other < 32; other *= 2) {
-        const float other_maximum = __shfl_xor_sync(0xFFFFFFFFu, maximum, other), other_sum = __shfl_xor_sync(0xFFFFFFFFu, sum, other);
+        const float other_maximum = __shfl_xor_sync(0xFFFFFFFFu, maximum, other);
+        const float other_sum = __shfl_xor_sync(0xFFFFFFFFu, sum, other);
         const float largest = fmaxf(maximum, other_maximum);
         sum = sum * merge_weight(maximum, largest) + other_sum * merge_weight(other_maximum, largest);
         maximum = largest;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// What the decode kernels share, whatever reads the rows: which part of which sequence a block attends to, and how the states
-// of its warps become one.
+// What the decode kernels share, whatever reads the rows: which part of which sequence a block attends to, and how the
+// states of its warps become one.
 //
-// A block has decode_warps warps and attends for up to decode_heads query heads of one KV head. A group of more heads is
-// attended to in passes by neighbouring blocks, which run at the same time and find each other's rows in L2.
+// A block has decode_warps warps and attends for up to decode_heads query heads of one KV head. A group of more heads
+// is attended to in passes by neighbouring blocks, which run at the same time and find each other's rows in L2.
 #pragma once
 
 #include "kernels/cuda/attention_common.h"
@@ -28,18 +28,19 @@ struct DecodePlan {
     float* sums = nullptr;                // (count, query_heads, splits, head_dim_v) weighted values, not yet divided
 };
 
-// Where a key's row lies: what the block table said, not yet turned into a row, so that nothing waits for it before then.
+// Where a key's row lies: what the block table said, not yet turned into a row, so that nothing waits for it before
+// then.
 struct KeyLookup {
     std::uint32_t block = 0;
     std::uint32_t offset = 0;  // in the block
 };
 
-// The work of one block. It lies in shared memory: registers are for rows. Grid (count * splits * kv_heads * passes), the
-// passes of a KV head next to each other.
+// The work of one block. It lies in shared memory: registers are for rows. Grid (count * splits * kv_heads * passes),
+// the passes of a KV head next to each other.
 //
-// The keys that the query sees are a list of entries: sinks first, padded to whole tiles of decode_tile, then the rest. A part
-// has the entries begin .. end - 1, and each warp has every decode_warps-th of its tiles. So a tile holds either sinks or
-// other keys, never both, and which keys share a tile depends on positions alone.
+// The keys that the query sees are a list of entries: sinks first, padded to whole tiles of decode_tile, then the rest.
+// A part has the entries begin .. end - 1, and each warp has every decode_warps-th of its tiles. So a tile holds either
+// sinks or other keys, never both, and which keys share a tile depends on positions alone.
 struct DecodeWork {
     std::uint32_t item;          // in the list
     std::uint32_t split;
@@ -127,8 +128,9 @@ private:
     }
 };
 
-// What each warp leaves in shared memory for its heads: weighted values (warps, heads, head_dim_v), then maxima and sums of
-// weights (warps, heads). In powers of two: weights are exp2(score - maximum), times any factor that all warps share.
+// What each warp leaves in shared memory for its heads: weighted values (warps, heads, head_dim_v), then maxima and
+// sums of weights (warps, heads). In powers of two: weights are exp2(score - maximum), times any factor that all warps
+// share.
 struct WarpStates {
     float* values = nullptr;
     float2* states = nullptr;
@@ -140,8 +142,8 @@ struct WarpStates {
     }
 };
 
-// All threads of the block, after the warps have left their states and a barrier: joins them in ascending order and writes
-// the part's state, or where it is the only part, the output.
+// All threads of the block, after the warps have left their states and a barrier: joins them in ascending order and
+// writes the part's state, or where it is the only part, the output.
 __device__ inline void finish_part(const DecodePlan& plan, const DecodeWork& work, const WarpStates& warps) {
     const AttentionArgs& args = plan.args;
     const std::uint32_t head_dim = args.cache.head_dim_v;
@@ -158,7 +160,8 @@ __device__ inline void finish_part(const DecodePlan& plan, const DecodeWork& wor
             sum += weight * state.y;
         }
         if (plan.splits == 1) {
-            args.out[(std::uint64_t{work.row} * args.query_heads + work.first_head + head) * head_dim + element] = value / sum;
+            const std::uint64_t to = std::uint64_t{work.row} * args.query_heads + work.first_head + head;
+            args.out[to * head_dim + element] = value / sum;
             continue;
         }
         if (element == 0) plan.states[work.state(plan, head)] = float2{maximum, sum};

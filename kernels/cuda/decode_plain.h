@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: mixed types,
-// odd head sizes up to 256; slower).
+// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: mixed
+// types, odd head sizes up to 256; slower).
 //
-// Bytes: as in decode_tensor.h; the floor per multiprocessor and clock is 20.7 bytes, 5.2 cells of f32. For a group of up to 8
-// heads a cell costs 8 FMA: 41 of the 128 that a multiprocessor does in a clock, 32 %. Around them, per warp and tile of 32
-// keys, head 128 (32,768 bytes, 1,583 clocks, 6,332 issue slots): scores 1,024 FMA + 256 reads of queries from shared memory
-// + 56 shuffles and as many sums, softmax 100; values 1,024 FMA + 64 reads of weights + 32 shuffles of row numbers; loads
-// 64: 2,800 in all, 44 % of the slots. Instances for up to 2 heads need 900.
+// Bytes: as in decode_tensor.h. For a group of up to 8 heads a cell of f32 costs 8 FMA: at 20.7 bytes per clock 41 of
+// the 128 that a multiprocessor does in a clock. With what is around them, per warp and tile of 32 keys, head 128
+// (32,768 bytes, 1,583 clocks, 6,332 issue slots): 3,250 instructions for up to 8 heads, 51 %, 1,300 for up to 2, 20 %
+// (compiler 13.0, sm_90). In flight: 4,096 bytes for each of 12 or 20 warps (135 or 90 registers), but fetched when they
+// are used and not before, so that a warp waits and computes in turn. Nothing of this was measured on a card.
 //
-// Keys: 8 lanes share a row and hold 4 rows each, so that a query's piece read once serves 4 keys. The partial sums of the
-// heads are added up by halving: lanes exchange half of their heads at each of the 3 steps, 7 shuffles for 8 heads where
-// a butterfly for each takes 24, and a lane is left with the scores of one head. Weights go through shared memory, as lane and
-// row change places: with values, lanes share out the elements.
-// Rejected: three parts of tf32 on tensor cores (K and V would have to be cut too, at 9 products for f32's digits).
+// Keys: 8 lanes share a row and hold 4 rows each, so that a query's piece read once serves 4 keys. The partial sums of
+// the heads are added up by halving: lanes exchange half of their heads at each of the 3 steps, 7 shuffles for 8 heads
+// where a butterfly for each takes 24, and a lane is left with the scores of one head. Weights go through shared
+// memory, as lane and row change places: with values, lanes share out the elements. Rejected: three parts of tf32 on
+// tensor cores (K and V would have to be cut too, at 9 products for f32's digits).
 #pragma once
 
 #include "kernels/cuda/decode_parts.h"
@@ -25,29 +25,32 @@ namespace kvloupe::cuda {
 inline constexpr std::uint32_t plain_keys = 32;         // of a tile
 inline constexpr std::uint32_t plain_rows_at_once = 4;  // of a lane
 
-// Rows of f32, head size known: pieces of 16 bytes.
-template <std::uint32_t HeadDim>
+// Rows of f32, head size a multiple of 4 up to MostElements: pieces of 16 bytes.
+template <std::uint32_t MostElements>
 struct PlainRows {
     static constexpr std::uint32_t width = 4;  // elements of a piece
-    static constexpr std::uint32_t most_elements = HeadDim;
-    __device__ explicit PlainRows(const AttentionArgs& args)
-        : m_keys(args.cache.keys.data), m_values(args.cache.values.data), m_pieces(args.cache.head_dim_k / width) {}
-    __device__ std::uint32_t key_pieces() const { return m_pieces; }
-    __device__ static constexpr std::uint32_t key_elements() { return HeadDim; }
-    __device__ static constexpr std::uint32_t value_elements() { return HeadDim; }
-    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const { load(m_keys, row, piece, to); }
-    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const { load(m_values, row, piece, to); }
+    static constexpr std::uint32_t most_elements = MostElements;
+    __device__ explicit PlainRows(const AttentionArgs& args) : m_cache(args.cache) {}
+    __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
+    __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
+    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
+        load(reinterpret_cast<const float*>(m_cache.keys.data) + row * m_cache.head_dim_k + width * piece, to);
+    }
+    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
+        load(reinterpret_cast<const float*>(m_cache.values.data) + row * m_cache.head_dim_v + width * piece, to);
+    }
 
-private:
-    __device__ static void load(const std::byte* data, std::uint64_t row, std::uint32_t piece, float (&to)[width]) {
-        const float4 four = *reinterpret_cast<const float4*>(data + (row * HeadDim + 4 * piece) * sizeof(float));
+    // A piece from an address aligned to 16, whatever memory.
+    __device__ static void load(const float* from, float (&to)[width]) {
+        const float4 four = *reinterpret_cast<const float4*>(from);
         to[0] = four.x;
         to[1] = four.y;
         to[2] = four.z;
         to[3] = four.w;
     }
-    const std::byte *m_keys, *m_values;
-    std::uint32_t m_pieces;
+
+private:
+    CacheLayer m_cache;
 };
 
 // Rows of f32, f16 or bf16, any head size up to 256, keys and values each their own: element by element.
@@ -56,7 +59,6 @@ struct AnyRows {
     static constexpr std::uint32_t most_elements = 256;
     __device__ explicit AnyRows(const AttentionArgs& args) : m_cache(args.cache) {}
     __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
-    __device__ std::uint32_t key_pieces() const { return m_cache.head_dim_k; }
     __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
     __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
         to[0] = cache_element(m_cache.keys, row * m_cache.head_dim_k + piece);
@@ -64,6 +66,7 @@ struct AnyRows {
     __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
         to[0] = cache_element(m_cache.values, row * m_cache.head_dim_v + piece);
     }
+    __device__ static void load(const float* from, float (&to)[width]) { to[0] = *from; }
 
 private:
     CacheLayer m_cache;
@@ -101,8 +104,9 @@ struct PlainDecode {
     __device__ PlainDecode() : lane(threadIdx.x % 32), sub(lane / 8), head(lane % 8 * Heads / 8) {}
 
     // Key 4 i + sub of the tile is the lane's i-th. queries (Heads, elements) in shared memory, times scale * log2(e).
-    __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers, float (&scores)[own_keys]) const {
-        const std::uint32_t elements = rows.key_elements(), pieces = rows.key_pieces();
+    __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers,
+                          float (&scores)[own_keys]) const {
+        const std::uint32_t elements = rows.key_elements(), pieces = elements / width;
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; i += plain_rows_at_once) {
             std::uint64_t row[plain_rows_at_once];
@@ -116,15 +120,16 @@ struct PlainDecode {
                 for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) rows.key(row[k], piece, key[k]);
                 KVLOUPE_UNROLL
                 for (std::uint32_t h = 0; h < Heads; ++h) {
+                    float query[width];
+                    Rows::load(queries + h * elements + piece * width, query);
                     KVLOUPE_UNROLL
                     for (std::uint32_t e = 0; e < width; ++e) {
-                        const float query = queries[h * elements + piece * width + e];
                         KVLOUPE_UNROLL
-                        for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) partial[k][h] += query * key[k][e];
+                        for (std::uint32_t k = 0; k < plain_rows_at_once; ++k) partial[k][h] += query[e] * key[k][e];
                     }
                 }
             };
-            // Two pieces at a time: all of a row's at once would fill the registers. `pieces` is no constant to the compiler.
+            // Two pieces at a time: all of a row's at once would fill the registers.
             for (std::uint32_t piece = lane % 8; piece < pieces; piece += 16) {
                 add_piece(piece);
                 if (piece + 8 < pieces) add_piece(piece + 8);
@@ -134,8 +139,8 @@ struct PlainDecode {
         }
     }
 
-    // Leaves the weights of the tile in tile_weights (plain_keys, Heads) and, in tile_kept (Heads), by what earlier sums are
-    // multiplied.
+    // Leaves the weights of the tile in tile_weights (plain_keys, Heads) and, in tile_kept (Heads), by what earlier
+    // sums are multiplied.
     __device__ void weigh(float (&scores)[own_keys], std::uint32_t keys, float* tile_weights, float* tile_kept) {
         float largest = maximum;
         KVLOUPE_UNROLL
@@ -158,7 +163,8 @@ struct PlainDecode {
         }
     }
 
-    __device__ void add_values(const Rows& rows, std::uint32_t row_numbers, const float* tile_weights, const float* tile_kept) {
+    __device__ void add_values(const Rows& rows, std::uint32_t row_numbers, const float* tile_weights,
+                               const float* tile_kept) {
         const std::uint32_t elements = rows.value_elements();
         KVLOUPE_UNROLL
         for (std::uint32_t h = 0; h < Heads; ++h) {
@@ -171,15 +177,14 @@ struct PlainDecode {
         }
         constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : 4;  // rows in flight
         for (std::uint32_t first = 0; first < plain_keys; first += at_once) {
-            float value[at_once][value_pieces][width];
+            float value[at_once][value_pieces][width] = {};
             KVLOUPE_UNROLL
             for (std::uint32_t k = 0; k < at_once; ++k) {
                 const std::uint64_t row = __shfl_sync(0xFFFFFFFFu, row_numbers, static_cast<int>(first + k));
                 KVLOUPE_UNROLL
                 for (std::uint32_t p = 0; p < value_pieces; ++p) {
-                    value[k][p][0] = 0;
                     // Lanes behind the row's end sum its last piece, and leave() drops it.
-                    if (32 * p * width < elements) rows.value(row, min(lane + 32 * p, elements / width - 1), value[k][p]);
+                    if (within(p, elements)) rows.value(row, min(lane + 32 * p, elements / width - 1), value[k][p]);
                 }
             }
             KVLOUPE_UNROLL
@@ -189,7 +194,7 @@ struct PlainDecode {
                     const float weight = tile_weights[(first + k) * Heads + h];
                     KVLOUPE_UNROLL
                     for (std::uint32_t p = 0; p < value_pieces; ++p) {
-                        if (32 * p * width >= elements) continue;
+                        if (!within(p, elements)) continue;
                         KVLOUPE_UNROLL
                         for (std::uint32_t e = 0; e < width; ++e) sums[h][p][e] += weight * value[k][p][e];
                     }
@@ -198,10 +203,14 @@ struct PlainDecode {
         }
     }
 
+    // Whether some lane has a p-th piece.
+    __device__ static bool within(std::uint32_t p, std::uint32_t elements) { return p == 0 || 32 * p * width < elements; }
+
     __device__ void leave(const WarpStates& states, std::uint32_t warp, std::uint32_t heads, std::uint32_t elements) {
         weights += __shfl_xor_sync(0xFFFFFFFFu, weights, 8);
         weights += __shfl_xor_sync(0xFFFFFFFFu, weights, 16);
-        if (sub == 0 && lane * Heads % 8 == 0 && head < heads) states.states[warp * heads + head] = float2{maximum, weights};
+        if (sub == 0 && lane * Heads % 8 == 0 && head < heads)
+            states.states[warp * heads + head] = float2{maximum, weights};
         KVLOUPE_UNROLL
         for (std::uint32_t h = 0; h < Heads; ++h) {
             KVLOUPE_UNROLL
@@ -209,7 +218,8 @@ struct PlainDecode {
                 KVLOUPE_UNROLL
                 for (std::uint32_t e = 0; e < width; ++e) {
                     const std::uint32_t element = (lane + 32 * p) * width + e;
-                    if (h < heads && element < elements) states.values[(warp * heads + h) * elements + element] = sums[h][p][e];
+                    if (h < heads && element < elements)
+                        states.values[(warp * heads + h) * elements + element] = sums[h][p][e];
                 }
             }
         }
@@ -246,7 +256,8 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
     PlainDecode<Rows, Heads> decode;
     float* const tile_weights = weights + warp * plain_keys * Heads;
     float* const tile_kept = kept + warp * Heads;
-    for (std::uint32_t tile = work.first_tile<plain_keys>(warp); tile < work.end; tile = work.tile_after<plain_keys>(tile)) {
+    for (std::uint32_t tile = work.first_tile<plain_keys>(warp); tile < work.end;
+         tile = work.tile_after<plain_keys>(tile)) {
         const std::uint32_t keys = work.keys_of<plain_keys>(tile);
         // Lanes behind the last key repeat it, so that no masked row is read.
         const KeyLookup lookup = work.look_up(plan.args, tile + min(decode.lane, keys - 1));

@@ -2,32 +2,35 @@
 //
 // Decode attention over f16 and bf16 caches on tensor cores (m16n8k16).
 //
-// Bytes: K and V of the keys that are seen, once per KV head and pass of 8 heads. The floor of an H200 is 4.8 TB/s: 20.7 bytes
-// per clock and multiprocessor (132 of them, 1.755 GHz), so a tile of 32 keys, head 128, f16 (16,384 bytes of K and V) has 791
-// clocks, in which a multiprocessor issues 3,165 warp instructions. One warp spends on such a tile about (counted from the
-// source; f16, bf16 in brackets where it differs):
-//     loads of 16 bytes 32, row numbers and addresses 60, queries from shared memory 8 (16)
-//     scores: 32 mma (64), softmax 110 (125)
-//     values: 64 byte permutations, 32 mma x 2 ... = 64 (128), sums 128
-// that is 470 (630), or 15 % (20 %) of what can be issued; the mma alone 96 (192) x 2 clocks of the tensor pipes, 24 % (48 %)
-// at the rate that mma.sync reaches on sm_90. So the kernel waits for memory with a factor of 2 at least to spare, for any
-// group of 1 .. 8 heads. In flight per warp: the next tile's K during softmax and values, its V during the next scores,
-// 8,192 bytes each; 8 warps per multiprocessor (two blocks of 4 warps, at most 255 registers) hold 64 KiB on average, where
-// 20.7 bytes per clock times a latency of 900 clocks needs 19.
+// Bytes: K and V of the keys that are seen, once per KV head and pass of 8 heads. An H200 has 4.8 TB/s: 20.7 bytes per
+// clock and multiprocessor (132 of them, 1.755 GHz); nothing of this was measured on one, the instructions are the
+// compiler's (13.0, sm_90). A warp's tile of 16 keys, head 128, f16 is 8,192 bytes of K and V, 396 clocks at that rate,
+// in which the multiprocessor issues 1,583 warp instructions. The loop has
+//                     f16 64   f16 128   f16 256   bf16 64   bf16 128   bf16 256
+//     instructions       218       295       472       259        400        621
+//     of them mma         16        32        64        32         64        128
+//     of the slots      28 %      19 %      15 %      33 %       25 %       20 %
+// and its mma take 13 % (bf16: 26 %) of the tensor pipes at the 60 % of their rate that mma.sync reaches. So there is
+// room by a factor of 3, for groups of 1 to 8 heads alike. In flight: 8,192 bytes for each of 8 warps (two blocks of 4,
+// at most 255 registers) from the end of the scores to the next tile's; 20.7 bytes per clock at a latency of 900 clocks
+// need 19 KiB. A warp's turn is that latency plus some 350 clocks of scores, so that the warps ask for 52 bytes per
+// clock. Beside the loop: about 4 us for a block to find its sequence, query and first rows and to leave its states
+// (four dependent reads), once where all blocks are resident at once.
 //
-// Why this form. On CUDA cores the same tile costs 4 FMA per cell and 4 heads plus a conversion: 1,800 instructions, 57 % of
-// the issue slots for groups of 4, and more than all of them for groups of 8. On tensor cores the heads of the group fill rows
-// of the 16 x 16 operand that a single query leaves empty, and its other 8 rows are not wasted either: rows 0 .. 7 hold the
-// first parts of the f32 queries (or weights), rows 8 .. 15 their second parts, so that products with the stored K and V are
-// exact (attention_common.h) and the result differs from an f32 kernel's by the rounding of sums alone. bf16 has a third
-// part in a second product.
-// Rows go from memory to registers without shared memory: the order of the elements inside a dot product, and of the columns
-// of the output, is free, so each thread takes 16 consecutive bytes of a row and calls them what the operand's layout wants.
-// V needs pairs along the keys: two byte permutations per two words. No shuffles except for row numbers, no barrier in the loop.
-// The weighted values of each tile start at zero and are added in f32: tensor cores cut sums off instead of rounding, which
-// would add up over long contexts in one direction.
-// Rejected: cp.async into shared memory (as many bytes in flight, but a barrier or wait per tile, and operands by ldmatrix
-// on top); queries rounded to the cache's type (half the mma, but an error of 2^-12 in every score).
+// Why this form. On CUDA cores a cell costs an FMA for each head and a conversion: 640 instructions for this tile and 4
+// heads before any softmax, address or shuffle, 1,152 for 8. On tensor cores the heads of the group fill rows of the 16
+// x 16 operand that a single query leaves empty, and its other 8 rows are not wasted either: rows 0 .. 7 hold the first
+// parts of the f32 queries (or weights), rows 8 .. 15 their second parts, so that products with the stored K and V are
+// exact (attention_common.h) and the result differs from an f32 kernel's by the rounding of sums alone. bf16 has a
+// third part in a second product. Rows go from memory to registers without shared memory: the order of the elements
+// inside a dot product, and of the columns of the output, is free, so each thread takes 16 consecutive bytes of a row
+// and calls them what the operand's layout wants. V needs pairs along the keys: a byte permutation per word. Shuffles
+// for row numbers and maxima alone, no barrier in the loop. The weighted values of each tile start at zero and are
+// added in f32: tensor cores cut sums off instead of rounding, which would add up over long contexts in one direction.
+// The scores' 8 steps are left to them: some 1e-7 of the largest score. Rejected: cp.async into shared memory (as many
+// bytes in flight, but waits, and operands by ldmatrix on top); tiles of 32 keys (255 registers and spills in bf16);
+// queries rounded to the cache's type (an error of 2^-12 in every score); three blocks at head 128 (168 registers: the
+// compiler then fetches K only after the values).
 #pragma once
 
 #include "kernels/cuda/decode_parts.h"
@@ -38,8 +41,8 @@
 
 namespace kvloupe::cuda {
 
-// A row of 16-bit cells shared out to `Lanes` lanes, `Words` words each: pieces of 16 bytes as far as they go, then pieces of
-// 8 or 4 bytes.
+// A row of 16-bit cells shared out to `Lanes` lanes, `Words` words each: pieces of 16 bytes as far as they go, then
+// pieces of 8 or 4 bytes.
 template <std::uint32_t Lanes, std::uint32_t Words>
 struct RowSlice {
     static constexpr std::uint32_t wide = Words / 4, tail = Words % 4;
@@ -83,7 +86,8 @@ struct TensorDecode {
     static constexpr std::uint32_t blocks = HeadDim >= 128 ? 2 : 3;
     static constexpr float weight_scale_exponent = 15;  // weights reach 2^15: the smallest still has bits in f16
 
-    // Queries as left operands: rows 0 .. 7 first parts of the heads, rows 8 .. 15 second parts; behind them third parts.
+    // Queries as left operands: rows 0 .. 7 first parts of the heads, rows 8 .. 15 second parts; behind them third
+    // parts.
     struct Queries {
         uint4 parts[steps][32];
         uint4 thirds[third ? steps : 1][32];  // rows 8 .. 15 are zero
@@ -101,22 +105,24 @@ struct TensorDecode {
         for (std::uint32_t w = 0; w < value_words; ++w) sums[w][0][0] = sums[w][0][1] = sums[w][1][0] = sums[w][1][1] = 0;
     }
 
-    // scales (decode_heads): a power of two for each head, that brings its query to 2^13 .. 2^14 in f16, so that second parts keep
-    // their bits; 1 in bf16, whose exponents are those of f32.
+    // scales (decode_heads): a power of two for each head, that brings its query to 2^13 .. 2^14 in f16, so that second
+    // parts keep their bits; 1 in bf16, whose exponents are those of f32.
     __device__ void scale_queries(const AttentionArgs& args, const DecodeWork& work, float* scales) const {
         for (std::uint32_t head = threadIdx.x / 32; head < decode_heads; head += decode_warps) {
             float largest = 0;
             if (!third && head < work.heads)
-                for (std::uint32_t i = lane; i < HeadDim; i += 32) largest = fmaxf(largest, fabsf(work.query(args, head)[i]));
+                for (std::uint32_t i = lane; i < HeadDim; i += 32)
+                    largest = fmaxf(largest, fabsf(work.query(args, head)[i]));
             for (int other = 16; other > 0; other /= 2)
                 largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, other));
             const std::uint32_t exponent = max(64u, __float_as_uint(largest) >> 23);  // of f32, with its bias of 127
-            if (lane == 0) scales[head] = third || head >= work.heads ? 1.0f : __uint_as_float((2 * 127 + 13 - exponent) << 23);
+            if (lane == 0)
+                scales[head] = third || head >= work.heads ? 1.0f : __uint_as_float((2 * 127 + 13 - exponent) << 23);
         }
     }
     // By all threads of the block.
-    __device__ void cut_queries(const AttentionArgs& args, const DecodeWork& work, const float* scales, std::uint32_t dropped,
-                                Queries& queries) const {
+    __device__ void cut_queries(const AttentionArgs& args, const DecodeWork& work, const float* scales,
+                                std::uint32_t dropped, Queries& queries) const {
         for (std::uint32_t s = threadIdx.x / 32; s < steps; s += decode_warps) {
             std::uint32_t parts[2][3] = {};
             for (std::uint32_t half = 0; half < 2 && g < work.heads; ++half) {
@@ -153,8 +159,10 @@ struct TensorDecode {
         }
     }
 
-    // weight[n][c] = exp2(score - maximum + 15) of head g and key 8 n + 2 t + c. Returns by what earlier sums are multiplied.
-    __device__ float weigh_keys(const Queries& queries, float scale, std::uint32_t tile_count, float (&weight)[key_columns][2]) {
+    // weight[n][c] = exp2(score - maximum + 15) of head g and key 8 n + 2 t + c. Returns by what earlier sums are
+    // multiplied.
+    __device__ float weigh_keys(const Queries& queries, float scale, std::uint32_t tile_count,
+                                float (&weight)[key_columns][2]) {
         float product[key_columns][4];
         KVLOUPE_UNROLL
         for (std::uint32_t n = 0; n < key_columns; ++n) product[n][0] = product[n][1] = product[n][2] = product[n][3] = 0;
@@ -289,9 +297,11 @@ __global__ void __launch_bounds__(decode_threads, TensorDecode<T, HeadDim>::bloc
         rows = work.row_of(cache, lookup);  // of `following`
         lookup = decode.look_up(plan.args, work, later < work.end ? later : tile);
         float weight[Decode::key_columns][2];
-        const float kept = decode.weigh_keys(queries[work.sink(tile) ? 1 : 0], scale, work.keys_of<Decode::tile_keys>(tile), weight);
-        // Behind the last tile rows are fetched once more, from L1 or L2: fetches without a branch go straight to the registers
-        // that the products read, while behind a branch the compiler copies them, and waits for them to do it.
+        const float kept = decode.weigh_keys(queries[work.sink(tile) ? 1 : 0], scale,
+                                             work.keys_of<Decode::tile_keys>(tile), weight);
+        // Behind the last tile rows are fetched once more, from L1 or L2: fetches without a branch go straight to the
+        // registers that the products read, while behind a branch the compiler copies them, and waits for them to do
+        // it.
         decode.load_keys(cache.keys.data, rows);
         decode.add_values(weight, kept);
         decode.load_values(cache.values.data, rows);

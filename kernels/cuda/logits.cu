@@ -62,7 +62,7 @@ __device__ void warp_best(std::uint32_t count, Candidate candidate, unsigned lon
             if (key < last && key > largest) largest = key;
         }
         for (unsigned offset = 16; offset > 0; offset /= 2) {
-            const unsigned long long other = __shfl_xor_sync(0xFFFFFFFFu, largest, static_cast<int>(offset));
+            const unsigned long long other = __shfl_xor_sync(all_lanes, largest, static_cast<int>(offset));
             largest = other > largest ? other : largest;
         }
         if (threadIdx.x % 32 == 0) to[place] = largest;
@@ -75,7 +75,7 @@ template <class T, class Join>
 __device__ T block_join(T value, T* of_warps, Join join) {
     __syncthreads();  // readers of the last call
     for (unsigned offset = 16; offset > 0; offset /= 2)
-        value = join(value, __shfl_xor_sync(0xFFFFFFFFu, value, static_cast<int>(offset)));
+        value = join(value, __shfl_xor_sync(all_lanes, value, static_cast<int>(offset)));
     if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = value;
     __syncthreads();
     T all = of_warps[0];

@@ -13,14 +13,15 @@
 // The first-level cache delivers 128 bytes a cycle: activations, 32 bytes a lane in steps of 32, cost 8 cycles a load. One
 // row: 24 cycles for 1,024 bytes of weights, twice the memory's pace. Eight rows: 144 cycles for 2,048 bytes, about 70 % of
 // it; cuBLAS is the better choice from about four rows on where the matrix is f16 or bf16.
-// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %; q8_0 about 65 %, bound by the
-// load unit (3.5 words and a scale for 8.5 bytes); q4_0 and q4_1 40 to 50 %, bound by instructions (about 35 a lane for
+// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %; q8_0 about 60 %, bound by
+// instructions and the load unit (55, and 3.5 words and a scale, for 8.5 bytes); q4_0 and q4_1 about 35 %, bound by instructions (about 60 a lane for
 // 4.5 bytes), which is still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
 // Rejected: activations in shared memory (a barrier and 16 KiB from the second-level cache in front of every block's first
 // weights); a block per matrix row (a reduction of eight warps for each row); asynchronous copies of the weights (registers
 // suffice for the bytes on their way).
 //
 // The sum of one output does not depend on the number of rows of `in`, bit for bit: columns are cut by the matrix's shape.
+#include "kernels/cuda/conversions.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/matvec_columns.h"
 #include "kernels/cuda/warp.h"
@@ -49,11 +50,8 @@ __device__ void load_activations(const float* row, std::uint32_t column, float (
 }
 
 template <DType Type>
-constexpr bool packed = elements_per_pack(Type) > 1;
-
-template <DType Type>
 __device__ float multiply_add(const Columns<Type>& loaded, const float (&weight)[8], const float (&x)[8], float sum) {
-    if constexpr (!packed<Type>) {
+    if constexpr (!is_packed<Type>) {
         KVLOUPE_UNROLL
         for (unsigned i = 0; i < 8; ++i) sum = fmaf(weight[i], x[i], sum);
         return sum;
@@ -130,13 +128,6 @@ __global__ void __launch_bounds__(warps * 32, Rows > 2 ? 2 : 3)
     out = product.accumulate ? out + mine : mine;
 }
 
-template <DType Type>
-__device__ float plain_element(const std::byte* row, std::uint32_t column) {
-    if constexpr (Type == DType::f32) return reinterpret_cast<const float*>(row)[column];
-    const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(row)[column];
-    return Type == DType::f16 ? f16_value(bits) : bf16_value(bits);
-}
-
 // Plain types whose rows are not aligned to 16 bytes: a warp per matrix row, a lane every 32nd column.
 template <DType Type, unsigned Rows>
 __global__ void __launch_bounds__(warps * 32) matvec_unaligned_kernel(Matrix matrix, Product product) {
@@ -144,10 +135,10 @@ __global__ void __launch_bounds__(warps * 32) matvec_unaligned_kernel(Matrix mat
     const unsigned lane = threadIdx.x % 32;
     const std::uint32_t row = blockIdx.x * warps + threadIdx.x / 32;
     if (row >= matrix.rows) return;
-    const std::byte* weights = matrix.data + std::size_t{row} * matrix.cols * (Type == DType::f32 ? 4 : 2);
+    const std::byte* weights = matrix.data + std::size_t{row} * matrix.cols * sizeof(Plain<Type>);
     float sums[Rows] = {};
     for (std::uint32_t column = lane; column < matrix.cols; column += 32) {
-        const float weight = plain_element<Type>(weights, column);
+        const float weight = load_element<Type>(weights, column);
         KVLOUPE_UNROLL
         for (unsigned n = 0; n < Rows; ++n)
             if (n < product.rows) sums[n] = fmaf(weight, product.in[std::size_t{n} * matrix.cols + column], sums[n]);
@@ -160,8 +151,6 @@ __global__ void __launch_bounds__(warps * 32) matvec_unaligned_kernel(Matrix mat
         out = product.accumulate ? out + sum : sum;
     }
 }
-
-bool aligned(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0; }
 
 // Warps that share a row: until 2,048 warps run, while each keeps 1,024 columns. A function of the matrix alone.
 std::uint32_t split_of(const Matrix& matrix) {
@@ -182,8 +171,8 @@ cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t strea
 
 template <DType Type>
 cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t stream) {
-    if constexpr (!packed<Type>) {
-        if (matrix.cols % 8 != 0 || !aligned(matrix.data) || !aligned(product.in)) {
+    if constexpr (!is_packed<Type>) {
+        if (matrix.cols % 8 != 0 || !is_aligned(matrix.data, 16) || !is_aligned(product.in, 16)) {
             const dim3 grid((matrix.rows + warps - 1) / warps);
             if (product.rows == 1)
                 return launch(matvec_unaligned_kernel<Type, 1>, grid, dim3(warps * 32), 0, stream, matrix, product);
@@ -201,16 +190,8 @@ cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t 
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if (product.rows == 0 || matrix.rows == 0) return cudaSuccess;
     if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0) return cudaErrorInvalidValue;
-    if (elements_per_pack(matrix.dtype) > 1 && (!aligned(matrix.data) || !aligned(product.in))) return cudaErrorInvalidValue;
-    switch (matrix.dtype) {
-    case DType::f32: return run_type<DType::f32>(matrix, product, stream);
-    case DType::f16: return run_type<DType::f16>(matrix, product, stream);
-    case DType::bf16: return run_type<DType::bf16>(matrix, product, stream);
-    case DType::q8_0: return run_type<DType::q8_0>(matrix, product, stream);
-    case DType::q4_0: return run_type<DType::q4_0>(matrix, product, stream);
-    case DType::q4_1: return run_type<DType::q4_1>(matrix, product, stream);
-    }
-    return cudaErrorInvalidValue;
+    if (elements_per_pack(matrix.dtype) > 1 && (!is_aligned(matrix.data, 16) || !is_aligned(product.in, 16))) return cudaErrorInvalidValue;
+    return with_dtype(matrix.dtype, [&](auto type) { return run_type<decltype(type)::value>(matrix, product, stream); });
 }
 
 }  // namespace kvloupe::cuda

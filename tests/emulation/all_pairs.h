@@ -93,7 +93,8 @@ private:
     }
     void cover(const std::vector<std::size_t>& row) {
         for (std::size_t f = 0; f < row.size(); ++f)
-            for (std::size_t g = 0; g < row.size(); ++g) m_covered[(m_first[f] + row[f]) * m_all + m_first[g] + row[g]] = true;
+            for (std::size_t g = 0; g < row.size(); ++g)
+                m_covered[(m_first[f] + row[f]) * m_all + m_first[g] + row[g]] = true;
         m_rows.push_back(row);
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Attention over random paged caches, for the kernels that read them: one batch in the memory of the emulated device and
-// as the scalar twin takes it. What nobody may read would show: slots that no row of the batch sees are NaN, entries of block
-// tables that no row needs lead to block 0 (all NaN) or far outside the pool.
+// Attention over random paged caches, for the kernels that read them: one batch in the memory of the emulated device
+// and as the scalar twin takes it. What nobody may read would show: slots that no row of the batch sees are NaN,
+// entries of block tables that no row needs lead to block 0 (all NaN) or far outside the pool.
 #pragma once
 
 #include "engine/backend.h"
@@ -67,9 +67,9 @@ struct AttentionCase {
 
     std::uint32_t query_heads() const { return group * kv_heads; }
     std::string label() const {
-        std::string text = std::string(name_of(keys)) + "/" + std::string(name_of(values)) + ", head " + std::to_string(head_dim) +
-                           ", group " + std::to_string(group) + ", block " + std::to_string(block_size) + ", " + span.name +
-                           (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
+        std::string text = std::string(name_of(keys)) + "/" + std::string(name_of(values)) + ", head " +
+                           std::to_string(head_dim) + ", group " + std::to_string(group) + ", block " +
+                           std::to_string(block_size) + ", " + span.name + (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
         for (const CaseSequence& s : sequences) text += " " + std::to_string(s.before) + "+" + std::to_string(s.rows);
         return text;
     }
@@ -140,7 +140,9 @@ private:
     };
 
     // Even, at most the head, with a part of it that is not turned where there is room.
-    std::uint32_t rotary_dim() const { return m_case.head_dim >= 16 ? m_case.head_dim / 4 * 3 / 2 * 2 : m_case.head_dim / 2 * 2; }
+    std::uint32_t rotary_dim() const {
+        return m_case.head_dim >= 16 ? m_case.head_dim / 4 * 3 / 2 * 2 : m_case.head_dim / 2 * 2;
+    }
 
     AttentionShape shape() const {
         AttentionShape shape{m_case.query_heads(), m_case.kv_heads, m_case.head_dim,
@@ -149,7 +151,9 @@ private:
         shape.rotary = {theta, rotary_dim(), m_case.layout};
         return shape;
     }
-    cpu::scalar::CacheView keys() { return {m_keys->data(), m_case.keys, m_case.block_size, m_case.kv_heads, m_case.head_dim}; }
+    cpu::scalar::CacheView keys() {
+        return {m_keys->data(), m_case.keys, m_case.block_size, m_case.kv_heads, m_case.head_dim};
+    }
     cpu::scalar::CacheView values() {
         return {m_values->data(), m_case.values, m_case.block_size, m_case.kv_heads, m_case.head_dim};
     }
@@ -170,7 +174,8 @@ private:
         m_blocks = blocks + 1;
         for (std::uint32_t b = 0; b < blocks; ++b) m_batch.block_tables.push_back(b + 1);
         std::mt19937 random(m_case.seed);
-        for (std::uint32_t b = blocks; b > 1; --b) std::swap(m_batch.block_tables[b - 1], m_batch.block_tables[random() % b]);
+        for (std::uint32_t b = blocks; b > 1; --b)
+            std::swap(m_batch.block_tables[b - 1], m_batch.block_tables[random() % b]);
     }
 
     bool seen_by_some_row(const CaseSequence& sequence, std::uint32_t token) const {
@@ -192,7 +197,8 @@ private:
             Uniform random(m_case.seed, 11 + s);
             for (std::uint32_t t = 0; t < sequence.before + sequence.rows; ++t) {
                 const bool seen = seen_by_some_row(sequence, t);
-                const std::uint64_t slot = std::uint64_t{table[t / m_case.block_size]} * m_case.block_size + t % m_case.block_size;
+                const std::uint64_t block = table[t / m_case.block_size];
+                const std::uint64_t slot = block * m_case.block_size + t % m_case.block_size;
                 if (seen) needed[t / m_case.block_size] = true;
                 for (std::uint32_t head = 0; head < m_case.kv_heads; ++head)
                     for (std::uint32_t i = 0; i < m_case.head_dim; ++i) {

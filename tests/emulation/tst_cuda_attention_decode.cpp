@@ -2,8 +2,8 @@
 //
 // Decode attention of kernels/cuda against the scalar twin, on the emulated device.
 //
-// Tolerance 3e-6 of the largest output for every type: queries and weights stay f32 on tensor cores too (they are cut into
-// parts of the cache's type), so that only sums round.
+// Tolerance 3e-6 of the largest output for every type: queries and weights stay f32 on tensor cores too (they are cut
+// into parts of the cache's type), so that only sums round.
 #include "kernels/cuda/kernels.h"
 #include "tests/emulation/all_pairs.h"
 #include "tests/emulation/attention_cases.h"
@@ -26,15 +26,17 @@ struct Decoded {
     std::string failure;
 };
 
-Decoded decode(AttentionData& data, const AttentionCase& c, const std::vector<std::uint32_t>& list, std::uint32_t splits) {
+Decoded decode(AttentionData& data, const AttentionCase& c, const std::vector<std::uint32_t>& list,
+               std::uint32_t splits) {
     DeviceArray<float> out(data.out_size());
     DeviceArray<std::uint32_t> sequences(list);
-    DeviceArray<std::byte> scratch(cuda::decode_scratch_bytes(std::uint32_t(list.size()), c.query_heads(), c.head_dim, splits));
+    const auto count = std::uint32_t(list.size());
+    DeviceArray<std::byte> scratch(cuda::decode_scratch_bytes(count, c.query_heads(), c.head_dim, splits));
     cuda::DecodeAttention work;
     work.args = data.args();
     work.args.out = out.data();
     work.list = sequences.data();
-    work.count = std::uint32_t(list.size());
+    work.count = count;
     work.splits = splits;
     work.scratch = scratch.data();
     Decoded result;
@@ -108,7 +110,8 @@ void add_pairs(std::vector<Row>& rows) {
         c.sequences = {{context_of(level[6], c.block_size) - 1, 1}, {3, 2}, {seed % 40, 1}};
         c.layout = level[7] == 0 ? RotaryLayout::half_split : RotaryLayout::adjacent;
         c.seed = ++seed;
-        rows.push_back({c.label() + ", splits " + std::to_string(splits), [c, splits](Check& check) { run_case(check, c, splits); }});
+        rows.push_back({c.label() + ", splits " + std::to_string(splits),
+                        [c, splits](Check& check) { run_case(check, c, splits); }});
     }
 }
 
@@ -203,13 +206,15 @@ std::vector<Row> kvloupe::test::rows() {
         const std::string name(name_of(type));
         for (const NamedSpan& span : {attention_spans[0], attention_spans[11]})
             for (std::uint32_t splits : {1u, 8u})
-                rows.push_back({"the same bits for every block size: " + name + ", " + span.name + ", splits " + std::to_string(splits),
+                rows.push_back({"the same bits for every block size: " + name + ", " + span.name + ", splits " +
+                                    std::to_string(splits),
                                 [=](Check& check) { same_bits_for_every_block_size(check, type, span, splits); }});
         for (std::uint32_t tokens : {1u, 64u, 65u, 700u})
             rows.push_back({"the same for every split count: " + name + ", context " + std::to_string(tokens),
                             [=](Check& check) { same_for_every_split_count(check, type, tokens); }});
         for (float factor : {1e-20f, 1e-4f, 30.0f})
-            rows.push_back({"queries times " + shown(factor) + ": " + name, [=](Check& check) { extreme_queries(check, type, factor); }});
+            rows.push_back({"queries times " + shown(factor) + ": " + name,
+                            [=](Check& check) { extreme_queries(check, type, factor); }});
     }
     rows.push_back({"splits fill the device and no more", splits_fill_the_device});
     rows.push_back({"what the kernels cannot do is refused", what_cannot_be_is_refused});

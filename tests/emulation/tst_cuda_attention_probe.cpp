@@ -79,7 +79,8 @@ void what_cannot_be_is_refused(Check& check) {
 
 std::vector<Row> kvloupe::test::rows() {
     constexpr DType types[] = {DType::f32, DType::f16, DType::bf16};
-    constexpr std::uint32_t head_dims[] = {64, 80, 96, 128, 256, 12, 1}, groups[] = {1, 4, 3, 20}, block_sizes[] = {1, 8, 16, 32, 256};
+    constexpr std::uint32_t head_dims[] = {64, 80, 96, 128, 256, 12, 1}, groups[] = {1, 4, 3, 20};
+    constexpr std::uint32_t block_sizes[] = {1, 8, 16, 32, 256};
     std::vector<Row> rows;
     const AllPairs pairs({std::size(attention_spans), std::size(head_dims), std::size(types), std::size(groups),
                           std::size(block_sizes), 6, 2});
@@ -98,7 +99,8 @@ std::vector<Row> kvloupe::test::rows() {
         c.layout = level[6] == 0 ? RotaryLayout::half_split : RotaryLayout::adjacent;
         c.seed = ++seed;
         const std::uint32_t head = seed % c.query_heads();
-        rows.push_back({"head " + std::to_string(head) + ": " + c.label(), [c, head](Check& check) { weights_equal_the_twins(check, c, head); }});
+        rows.push_back({"head " + std::to_string(head) + ": " + c.label(),
+                        [c, head](Check& check) { weights_equal_the_twins(check, c, head); }});
     }
     rows.push_back({"what the kernel cannot do is refused", what_cannot_be_is_refused});
     return rows;
