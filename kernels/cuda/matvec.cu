@@ -172,7 +172,8 @@ cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t strea
 template <DType Type>
 cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if constexpr (!is_packed<Type>) {
-        if (matrix.cols % 8 != 0 || !is_aligned(matrix.data, 16) || !is_aligned(product.in, 16)) {
+        const bool by_16_bytes = is_aligned(matrix.data, 16) && is_aligned(product.in, 16);
+        if (matrix.cols % 8 != 0 || !by_16_bytes) {
             const dim3 grid((matrix.rows + warps - 1) / warps);
             if (product.rows == 1)
                 return launch(matvec_unaligned_kernel<Type, 1>, grid, dim3(warps * 32), 0, stream, matrix, product);
@@ -190,7 +191,8 @@ cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t 
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if (product.rows == 0 || matrix.rows == 0) return cudaSuccess;
     if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0) return cudaErrorInvalidValue;
-    if (elements_per_pack(matrix.dtype) > 1 && (!is_aligned(matrix.data, 16) || !is_aligned(product.in, 16))) return cudaErrorInvalidValue;
+    if (elements_per_pack(matrix.dtype) > 1 && !(is_aligned(matrix.data, 16) && is_aligned(product.in, 16)))
+        return cudaErrorInvalidValue;
     return with_dtype(matrix.dtype, [&](auto type) { return run_type<decltype(type)::value>(matrix, product, stream); });
 }
 
