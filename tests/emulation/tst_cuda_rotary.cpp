@@ -113,15 +113,16 @@ Row shapes(DType dtype, std::uint32_t head_dim, RotaryLayout layout) {
     return {name, [=](Check& check) {
         Case shape;
         shape.dtype = dtype, shape.head_dim = head_dim, shape.layout = layout;
-        for (std::uint32_t block_size : {1u, 8u, 16u, 32u, 256u}) {
-            shape.block_size = block_size;
-            for (std::uint32_t rotary_dim : {head_dim / 2 * 2, head_dim / 4 * 2, 0u}) {
-                shape.rotary_dim = rotary_dim;
-                check_case(check, shape);
-                if (!check.good()) return;
-            }
+        const std::uint32_t whole = head_dim / 2 * 2, part = head_dim / 4 * 2;
+        struct Sizes {
+            std::uint32_t block_size, rotary_dim;
+        };
+        for (const Sizes& sizes : {Sizes{1, whole}, Sizes{8, part}, Sizes{16, whole}, Sizes{16, 0}, Sizes{32, part}, Sizes{256, whole}}) {
+            shape.block_size = sizes.block_size, shape.rotary_dim = sizes.rotary_dim;
+            check_case(check, shape);
+            if (!check.good()) return;
         }
-        shape.block_size = 16, shape.rotary_dim = head_dim / 2 * 2;
+        shape.block_size = 16, shape.rotary_dim = whole;
         shape.shift = 4;
         check_case(check, shape);
         // More heads than a block takes, and a last block that is not full.
