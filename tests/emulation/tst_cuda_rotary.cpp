@@ -147,6 +147,26 @@ void overflow(Check& check, DType dtype) {
     CHECK_EQUAL(*it.overflowed.data(), 5 + expected);
 }
 
+// (1, 0) turns into the cosine and the sine themselves.
+void angles(Check& check) {
+    Case shape;
+    shape.dtype = DType::f32, shape.head_dim = shape.rotary_dim = 256;
+    Stored it(shape);
+    it.positions = {3, 511, 65537, 700001, 1000000};
+    std::vector<float> ones(it.q.size());
+    for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i % 256 < 128 ? 1.0f : 0.0f;
+    it.device_q.set(ones);
+    LAUNCHED(it.run());
+    for (std::size_t row = 0; row < 5; ++row)
+        for (std::size_t i = 0; i < 128; ++i) {
+            const double angle = it.positions[row] * std::pow(10000.0, -2.0 * static_cast<double>(i) / 256);
+            const float* const head = it.device_q.data() + row * shape.query_heads * 256;
+            // Half a unit of the last place is 6e-8; the f32 part of the angle alone would add 9e-8.
+            CHECK_BELOW(std::fabs(static_cast<double>(head[i]) - std::cos(angle)), 7.5e-8);
+            CHECK_BELOW(std::fabs(static_cast<double>(head[i + 128]) - std::sin(angle)), 7.5e-8);
+        }
+}
+
 void refusals(Check& check) {
     Case shape;
     shape.rotary_dim = 66;
@@ -167,6 +187,7 @@ std::vector<Row> kvloupe::test::rows() {
     for (DType dtype : float_types)
         all.push_back({"finite values that become infinite are counted, others are not: " + std::string(name_of(dtype)),
                        [dtype](Check& check) { overflow(check, dtype); }});
+    all.push_back({"sine and cosine are right to f32 rounding up to position 1,000,000", angles});
     all.push_back({"more or an odd number of rotated dimensions than a head has is refused; no rows launch nothing", refusals});
     return all;
 }
