@@ -13,9 +13,9 @@
 // The first-level cache delivers 128 bytes a cycle: activations, 32 bytes a lane in steps of 32, cost 8 cycles a load. One
 // row: 24 cycles for 1,024 bytes of weights, twice the memory's pace. Eight rows: 144 cycles for 2,048 bytes, about 70 % of
 // it; cuBLAS is the better choice from about four rows on where the matrix is f16 or bf16.
-// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %; q8_0 about 60 %, bound by
-// instructions and the load unit (55, and 3.5 words and a scale, for 8.5 bytes); q4_0 and q4_1 about 35 %, bound by instructions (about 60 a lane for
-// 4.5 bytes), which is still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
+// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %. q8_0 about 60 %, bound by
+// instructions (55 a lane for 8.5 bytes) and the load unit (3.5 words and a scale). q4_0 and q4_1 about 35 %, bound by
+// instructions (about 60 a lane for 4.5 bytes): still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
 // Rejected: activations in shared memory (a barrier and 16 KiB from the second-level cache in front of every block's first
 // weights); a block per matrix row (a reduction of eight warps for each row); asynchronous copies of the weights (registers
 // suffice for the bytes on their way).
