@@ -24,38 +24,22 @@ std::optional<int> card_number(const std::string& device) {
 }
 
 Result<std::unique_ptr<Backend>> card_backend(const std::string& device) {
-    const std::string hint = "Use 'cpu' or 'auto'";
-    const auto refuse = [&](const std::string& reason) { return Error{"Device '" + device + "' cannot compute here with CUDA: " + reason, hint}; };
     const std::optional<int> number = device == "cuda" ? 0 : card_number(device);
     if (!number) return Error{"There is no device '" + device + "'", "Use 'auto', 'cpu' or 'cuda:N'"};
+    const auto refuse = [&](const Error& error) { return Error{"Device '" + device + "' cannot compute here with CUDA: " + error.sentence, error.hint}; };
     const auto plugin = CudaPlugin::open();
-    if (!plugin) return refuse(plugin.error().sentence);
-    const cuda::CardList list = plugin->cards();
-    if (!list.none.empty()) return refuse(list.none);
-    if (*number >= static_cast<int>(list.cards.size()))
-        return Error{"There is no device '" + device + "': this computer has " + std::to_string(list.cards.size()) +
-                         (list.cards.size() == 1 ? " card" : " cards"), "Use 'cuda:0', 'cpu' or 'auto'"};
-    const cuda::CardReport& card = list.cards[static_cast<std::size_t>(*number)];
-    if (!card.refusal.empty()) return refuse(card.name + ": " + card.refusal);
-    return plugin->make_backend(*number);
-}
-
-// The first card that can compute, or null.
-std::unique_ptr<Backend> first_card() {
-    const auto plugin = CudaPlugin::open();
-    if (!plugin) return nullptr;
-    for (const cuda::CardReport& card : plugin->cards().cards) {
-        if (!card.refusal.empty()) continue;
-        if (auto made = plugin->make_backend(card.index)) return std::move(*made);
-    }
-    return nullptr;
+    if (!plugin) return refuse(plugin.error());
+    auto made = plugin->make_backend(*number);
+    if (!made) return refuse(made.error());
+    return made;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     if (options.device == "auto")
-        if (auto card = first_card()) return card;
+        if (const auto plugin = CudaPlugin::open())
+            if (auto card = plugin->make_backend(0)) return card;
     if (options.device == "auto" || options.device == "cpu") return cpu::make_cpu_backend(options.threads);
     if (options.device.rfind("cuda", 0) == 0) return card_backend(options.device);
     return Error{"There is no device '" + options.device + "'", "Use 'auto', 'cpu' or 'cuda:N'"};

@@ -12,7 +12,7 @@
 namespace kvloupe {
 
 struct BackendOptions {
-    std::string device = "auto";  // auto | cpu | cuda:N; auto: the first card that can compute, else the CPU
+    std::string device = "auto";  // auto | cpu | cuda:N; auto: cuda:0 if it can compute, else the CPU
     unsigned threads = 0;         // CPU threads; 0: one per core at hand
 };
 

@@ -307,20 +307,16 @@ void CudaBackend::poison_block(KvCache& cache, std::uint32_t block) {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(int card, const CudaOptions& options) {
-    const CardList list = list_cards();
-    if (!list.none.empty()) return Error{list.none, "Choose the device 'cpu'"};
-    if (card < 0 || card >= static_cast<int>(list.cards.size()))
-        return Error{"There is no card " + std::to_string(card), "Choose the device 'cpu'"};
-    const CardReport& report = list.cards[static_cast<std::size_t>(card)];
-    if (!report.refusal.empty()) return Error{report.name + ": " + report.refusal, "Choose the device 'cpu'"};
+    const auto report = usable_card(card);
+    if (!report) return report.error();
     int processors = 0;
     if (cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, card) != cudaSuccess) (void)cudaGetLastError();
     try {
-        auto backend = std::make_unique<CudaBackend>(report, static_cast<std::uint32_t>(std::max(1, processors)), options);
+        auto backend = std::make_unique<CudaBackend>(*report, static_cast<std::uint32_t>(std::max(1, processors)), options);
         if (auto started = backend->start(); !started) return started.error();
         return std::unique_ptr<Backend>(std::move(backend));
     } catch (const std::bad_alloc&) {
-        return Error{"Not enough main memory for the backend of " + report.name, "Close other programs"};
+        return Error{"Not enough main memory for the backend of " + report->name, "Close other programs"};
     }
 }
 

@@ -73,4 +73,16 @@ CardList list_cards() {
     return list;
 }
 
+Result<CardReport> usable_card(int index) {
+    const std::string hint = "Use 'cpu' or 'auto'";
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status != cudaSuccess || count == 0) return Error{why_none(status), hint};
+    if (index < 0 || index >= count)
+        return Error{"There is no card " + std::to_string(index) + ", this computer has " + std::to_string(count), "Use 'cuda:0', 'cpu' or 'auto'"};
+    CardReport card = describe(index);
+    if (!card.refusal.empty()) return Error{card.name + ": " + card.refusal, hint};
+    return card;
+}
+
 }  // namespace kvloupe::cuda

@@ -17,4 +17,8 @@ std::string version_text(int number);
 
 CardList list_cards();
 
+// One of them. Touches no other: asking a card for its free memory sets it up, which takes time and some of that memory.
+// Errors: there is none of that number, or it cannot compute here.
+Result<CardReport> usable_card(int index);
+
 }  // namespace kvloupe::cuda
