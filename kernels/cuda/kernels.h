@@ -33,6 +33,7 @@ struct CacheTensor {
     DType dtype = DType::f16;  // f32, f16 or bf16
 };
 
+// Fewer than 2^32 rows (blocks * kv_heads * block_size).
 struct CacheLayer {
     CacheTensor keys, values;
     std::uint32_t block_size = 0;
@@ -163,10 +164,10 @@ struct AttentionArgs {
 };
 
 // --- attention_decode.cu ---
-// Sequences that have one row each. list (count): their indices in `sequences`, device. The context of each is cut into
+// Sequences that have one row each. list (count): their indices in `sequences`, device. The keys that each sees are cut into
 // `splits` parts of equal numbers of tokens, a whole number of decode_tile tokens (some parts may be empty); each part
-// leaves its sum and log-sum-exp in scratch, a second kernel merges them in ascending order. One read of K and V per KV head,
-// whatever the number of its query heads. The result does not depend on the block size, bit for bit.
+// leaves its sum and log-sum-exp in scratch, a second kernel merges them in ascending order. One read of K and V per KV head
+// for up to 8 query heads; larger groups in passes. Head sizes up to 256. The result does not depend on the block size, bit for bit.
 inline constexpr std::uint32_t decode_tile = 64;
 struct DecodeAttention {
     AttentionArgs args;
@@ -175,8 +176,8 @@ struct DecodeAttention {
     std::uint32_t splits = 1;
     std::byte* scratch = nullptr;                // decode_scratch_bytes()
 };
-// Splits that fill the device (processors: multiprocessors) for a batch of that many sequences and KV heads whose longest
-// context is `context` tokens. At least 1; a function of these numbers alone.
+// Splits that fill the device (processors: multiprocessors) for a batch of that many sequences and KV heads of which the
+// longest sees `context` keys. At least 1; a function of these numbers alone.
 std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context, std::uint32_t processors);
 std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v, std::uint32_t splits);
 cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream);
