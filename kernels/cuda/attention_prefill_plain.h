@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Prefill attention in f32, for what tensor cores do not take: f32 caches, K and V of different types or head sizes, head
+// sizes that are no multiple of 16, up to 256. Nothing is rounded but sums.
+//
+// A block of 128 threads takes 32 rows of one query head and tiles of 32 keys: thread (y, x) of (16, 8) owns rows y and y + 16,
+// scores of keys x, x + 8, …, and columns x, x + 8, … of the output. K and V share one buffer, one after the other. Rows of
+// shared memory have an odd number of floats, so that eight neighbouring keys lie in eight banks.
+// Six reads of shared memory for eight multiply-adds bound it to about a sixth of the card's f32 rate. Not made faster:
+// models whose cache is f32 are small, and a cache of mixed types is there to be looked at.
+#pragma once
+
+#include "kernels/cuda/attention_common.h"
+#include "kernels/cuda/attention_prefill_rows.h"
+#include "kernels/cuda/conversions.h"
+#include "kernels/cuda/warp.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kvloupe::cuda {
+
+struct PlainPrefillLayout {
+    static constexpr unsigned threads = 128;
+    static constexpr unsigned rows = 32;
+    static constexpr unsigned keys = 32;
+
+    unsigned stride_k = 0, stride_v = 0;  // floats of a row
+    unsigned tile_floats = 0;             // of the buffer that K and V share
+
+    __host__ __device__ explicit PlainPrefillLayout(const CacheLayer& cache)
+        : stride_k(cache.head_dim_k | 1), stride_v(cache.head_dim_v | 1),
+          tile_floats(keys * (stride_k > stride_v ? stride_k : stride_v)) {}
+    __host__ __device__ unsigned shared_bytes() const { return 4 * (rows * stride_k + tile_floats + rows * (keys + 1) + keys); }
+};
+
+// MaxDim: the head size of values is at most this.
+template <unsigned MaxDim>
+class PlainPrefillBlock {
+public:
+    using Layout = PlainPrefillLayout;
+
+    __device__ PlainPrefillBlock(const AttentionArgs& args, const PrefillRows& rows, std::uint32_t head, float* shared)
+        : m_args(args), m_rows(rows), m_layout(args.cache), m_head(head), m_q(shared),
+          m_tile(m_q + Layout::rows * m_layout.stride_k), m_weights(m_tile + m_layout.tile_floats),
+          m_key_rows(reinterpret_cast<std::uint32_t*>(m_weights + Layout::rows * (Layout::keys + 1))) {}
+
+    __device__ void attend(const KeyPass& pass) {
+        load_queries(pass.sinks && m_args.span.rank);
+        for (std::uint32_t first = pass.begin / Layout::keys * Layout::keys; first < pass.end; first += Layout::keys) {
+            if (threadIdx.x < Layout::keys) {
+                const std::uint32_t position = first + threadIdx.x;
+                m_key_rows[threadIdx.x] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
+            }
+            __syncthreads();
+            load(m_args.cache.keys, m_args.cache.head_dim_k, m_layout.stride_k);
+            __syncthreads();
+            float scores[2][4] = {};
+            score(scores);
+            KVLOUPE_UNROLL
+            for (unsigned half = 0; half < 2; ++half) soften(half, pass.seen_by(m_rows, m_args.span, y() + 16 * half), first, scores[half]);
+            __syncthreads();  // nobody reads K any more; the weights are here
+            load(m_args.cache.values, m_args.cache.head_dim_v, m_layout.stride_v);
+            __syncthreads();
+            add_values();
+            __syncthreads();  // nobody reads V and the weights any more
+        }
+    }
+
+    __device__ void finish() {
+        KVLOUPE_UNROLL
+        for (unsigned half = 0; half < 2; ++half) {
+            const std::uint32_t row = y() + 16 * half;
+            if (row >= m_rows.count) continue;
+            float* out = m_args.out + m_rows.query(m_args, row, m_head) * m_args.cache.head_dim_v;
+            KVLOUPE_UNROLL
+            for (unsigned i = 0; i < MaxDim / 8; ++i)
+                if (x() + 8 * i < m_args.cache.head_dim_v) out[x() + 8 * i] = m_out[half][i] / m_sum[half];
+        }
+    }
+
+private:
+    __device__ static unsigned x() { return threadIdx.x % 8; }
+    __device__ static unsigned y() { return threadIdx.x / 8; }
+
+    __device__ void load_queries(bool turned) {
+        const std::uint32_t dim = m_args.cache.head_dim_k;
+        for (unsigned index = threadIdx.x; index < Layout::rows * dim; index += Layout::threads) {
+            const unsigned row = index / dim, i = index % dim;
+            float value = 0;
+            if (row < m_rows.count) {
+                const float* query = m_args.q + m_rows.query(m_args, row, m_head) * dim;
+                value = turned ? turned_back(query, i, m_args.rotary, m_rows.dropped(m_args.span, row)) : query[i];
+            }
+            m_q[row * m_layout.stride_k + i] = value;
+        }
+    }
+
+    // A tile of K or V, expanded; zeros where no row sees the key.
+    __device__ void load(const CacheTensor& tensor, std::uint32_t dim, unsigned stride) {
+        for (unsigned index = threadIdx.x; index < Layout::keys * dim; index += Layout::threads) {
+            const unsigned key = index / dim, i = index % dim;
+            const std::uint32_t row = m_key_rows[key];
+            m_tile[key * stride + i] = row == no_row ? 0.0f : element(tensor, std::size_t{row} * dim + i);
+        }
+    }
+
+    __device__ static float element(const CacheTensor& tensor, std::size_t index) {
+        if (tensor.dtype == DType::f32) return load_element<DType::f32>(tensor.data, index);
+        return tensor.dtype == DType::f16 ? load_element<DType::f16>(tensor.data, index) : load_element<DType::bf16>(tensor.data, index);
+    }
+
+    __device__ void score(float (&scores)[2][4]) {
+        const float* q = m_q + y() * m_layout.stride_k;
+        const float* k = m_tile + x() * m_layout.stride_k;
+        for (std::uint32_t i = 0; i < m_args.cache.head_dim_k; ++i) {
+            const float first = q[i], second = q[16 * m_layout.stride_k + i];
+            KVLOUPE_UNROLL
+            for (unsigned j = 0; j < 4; ++j) {
+                const float key = k[8 * j * m_layout.stride_k + i];
+                scores[0][j] = fmaf(first, key, scores[0][j]);
+                scores[1][j] = fmaf(second, key, scores[1][j]);
+            }
+        }
+    }
+
+    // The eight threads of a row agree on its maximum and leave their weights in shared memory.
+    __device__ void soften(unsigned half, const KeyRange& seen, std::uint32_t first_key, float (&scores)[4]) {
+        float largest = m_maximum[half];
+        KVLOUPE_UNROLL
+        for (unsigned j = 0; j < 4; ++j) {
+            const std::uint32_t key = first_key + x() + 8 * j;
+            scores[j] = key >= seen.begin && key < seen.end ? scores[j] * m_args.scale : -INFINITY;
+            largest = fmaxf(largest, scores[j]);
+        }
+        largest = warp_max<8>(largest);
+        const float base = largest == -INFINITY ? 0.0f : largest;
+        const float shrink = expf(m_maximum[half] - base);
+        m_maximum[half] = largest;
+        float sum = 0;
+        KVLOUPE_UNROLL
+        for (unsigned j = 0; j < 4; ++j) {
+            const float weight = expf(scores[j] - base);
+            m_weights[(y() + 16 * half) * (Layout::keys + 1) + x() + 8 * j] = weight;
+            sum += weight;
+        }
+        m_sum[half] = m_sum[half] * shrink + warp_sum<8>(sum);
+        KVLOUPE_UNROLL
+        for (unsigned i = 0; i < MaxDim / 8; ++i) m_out[half][i] *= shrink;
+    }
+
+    // A weight of 0 counts nothing, whatever the value is: a key that the row does not see may be infinite.
+    __device__ void add_values() {
+        for (unsigned key = 0; key < Layout::keys; ++key) {
+            const float first = m_weights[y() * (Layout::keys + 1) + key];
+            const float second = m_weights[(y() + 16) * (Layout::keys + 1) + key];
+            const float* row = m_tile + key * m_layout.stride_v + x();
+            KVLOUPE_UNROLL
+            for (unsigned i = 0; i < MaxDim / 8; ++i) {
+                if (x() + 8 * i >= m_args.cache.head_dim_v) continue;
+                const float value = row[8 * i];
+                if (first != 0) m_out[0][i] = fmaf(first, value, m_out[0][i]);
+                if (second != 0) m_out[1][i] = fmaf(second, value, m_out[1][i]);
+            }
+        }
+    }
+
+    const AttentionArgs& m_args;
+    const PrefillRows& m_rows;
+    Layout m_layout;
+    std::uint32_t m_head;
+    float* m_q;        // (rows, stride_k)
+    float* m_tile;     // (keys, stride_k or stride_v)
+    float* m_weights;  // (rows, keys + 1)
+    std::uint32_t* m_key_rows;  // (keys)
+    float m_out[2][MaxDim / 8] = {};
+    float m_sum[2] = {};
+    float m_maximum[2] = {-INFINITY, -INFINITY};
+};
+
+template <unsigned MaxDim>
+__global__ void __launch_bounds__(PlainPrefillLayout::threads) prefill_plain_kernel(PrefillAttention prefill) {
+    KVLOUPE_KERNEL(prefill_plain_kernel);
+    KVLOUPE_DYNAMIC_SHARED(float, shared);
+    constexpr unsigned pieces = prefill_rows / PlainPrefillLayout::rows;  // of a tile
+    const AttentionArgs& args = prefill.args;
+    const std::uint32_t head = blockIdx.x % args.query_heads, piece = blockIdx.x / args.query_heads;
+    const PrefillTile tile = prefill.tiles[piece / pieces];
+    const PrefillRows rows(args, tile, piece % pieces * PlainPrefillLayout::rows, PlainPrefillLayout::rows, head);
+    if (rows.count == 0) return;
+    PlainPrefillBlock<MaxDim> block(args, rows, head, shared);
+    for (unsigned number = 0; number < 2; ++number) {
+        const KeyPass pass = rows.pass(args.span, number);
+        if (pass.begin < pass.end) block.attend(pass);
+    }
+    block.finish();
+}
+
+}  // namespace kvloupe::cuda
