@@ -20,16 +20,17 @@ int devices_command(const std::vector<std::string>& words) {
             nlohmann::json entry = {{"id", device.id}, {"available", device.available}, {"detail", device.detail}};
             entry["name"] = device.name.empty() ? nlohmann::json() : nlohmann::json(device.name);
             entry["memory_bytes"] = device.memory_bytes ? nlohmann::json(device.memory_bytes) : nlohmann::json();
+            entry["free_bytes"] = device.free_bytes ? nlohmann::json(device.free_bytes) : nlohmann::json();
             document.push_back(std::move(entry));
         }
         std::cout << document.dump(2) << '\n';
         return exit_done;
     }
     for (const DeviceReport& device : devices) {
-        std::cout << device.id << ": " << (device.available ? device.name : "not available") << '\n'
+        std::cout << device.id << ": " << (device.available ? device.name : device.name + ", not available") << '\n'
                   << "    " << device.detail << '\n';
         if (device.memory_bytes)
-            std::cout << "    memory " << device.memory_bytes / (1u << 20) << " MiB\n";
+            std::cout << "    memory " << device.memory_bytes / (1u << 20) << " MiB, " << device.free_bytes / (1u << 20) << " MiB free\n";
     }
     return exit_done;
 }

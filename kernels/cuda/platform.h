@@ -46,6 +46,10 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::si
 
 }  // namespace kvloupe::cuda
 
+#elif defined(KVLOUPE_CUDA_TOOLKIT)  // the plugin's host code, which the host's own compiler translates
+
+#include <cuda_runtime_api.h>
+
 #else
 
 #include <kvloupe_cuda_emulation.h>  // tests/emulation/include

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cuda/card_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe::cuda {
+
+namespace {
+
+// Tokens that a query can see at most where its context is of that length.
+std::uint32_t seen_of(const KeySpan& span, std::uint32_t context) {
+    if (span.window > 0) return std::min(context, span.window + span.sinks);
+    if (span.chunk > 0) return std::min(context, span.chunk);
+    return context;
+}
+
+}  // namespace
+
+RotaryArgs CardAttention::rotary(const RotaryShape& shape) {
+    RotaryArgs args;
+    args.layout = shape.layout;
+    if (shape.rotary_dim < 2) return args;
+    for (const Frequencies& known : m_frequencies)
+        if (known.shape.theta == shape.theta && known.shape.rotary_dim == shape.rotary_dim) args.frequencies = known.memory.as<double>();
+    if (args.frequencies == nullptr) {
+        std::vector<double> values(shape.rotary_dim / 2);
+        for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] = std::pow(static_cast<double>(shape.theta), -2.0 * static_cast<double>(i) / shape.rotary_dim);
+        auto memory = DeviceMemory::make(m_card, values.size() * sizeof(double), Purpose::activations, "rotary frequencies");
+        if (!memory) {
+            m_card.fault().note_in_step(memory.error());
+            return args;
+        }
+        // From pageable memory: the values are taken before the call returns.
+        m_card.fault().note(cudaMemcpyAsync(memory->data(), values.data(), memory->bytes(), cudaMemcpyHostToDevice, m_card.stream),
+                            "the rotary frequencies");
+        args.frequencies = memory->as<double>();
+        m_frequencies.push_back({shape, std::move(*memory)});
+    }
+    args.rotary_dim = shape.rotary_dim / 2 * 2;
+    return args;
+}
+
+AttentionArgs CardAttention::args_of(const Call& call) {
+    AttentionArgs args;
+    args.q = call.q;
+    args.out = call.out;
+    args.cache = call.cache.layer(call.layer);
+    args.block_tables = m_batch.block_tables();
+    args.sequences = m_batch.sequences(call.shape.group);
+    args.query_heads = call.shape.query_heads;
+    args.scale = call.shape.scale;
+    args.span = call.shape.span;
+    if (call.shape.span.rank) args.rotary = rotary(call.shape.rotary);
+    return args;
+}
+
+void CardAttention::run(const Call& call) {
+    const BatchKey& key = m_batch.key();
+    const AttentionArgs args = args_of(call);
+    if (key.decodes > 0) {
+        DecodeAttention decode;
+        decode.args = args;
+        decode.list = m_batch.decodes();
+        decode.count = key.decodes;
+        // By the next power of two, so that a pass stays the same while its contexts grow.
+        const std::uint32_t context = seen_of(call.shape.span, key.context);
+        decode.splits = decode_splits(key.decodes, call.shape.kv_heads, context, m_card.processors());
+        const std::uint64_t bytes = decode_scratch_bytes(key.decodes, call.shape.query_heads, call.shape.head_dim, decode.splits);
+        decode.scratch = m_scratch.take(bytes);
+        if (bytes > 0 && decode.scratch == nullptr) return;
+        if (!m_card.fault().note(attention_decode(decode, m_card.stream), "decode attention")) return;
+    }
+    if (key.tiles > 0) {
+        PrefillAttention prefill;
+        prefill.args = args;
+        prefill.tiles = m_batch.tiles();
+        prefill.count = key.tiles;
+        m_card.fault().note(attention_prefill(prefill, m_card.stream), "prefill attention");
+    }
+}
+
+void CardAttention::probe(const Call& call, AttentionProbe& probe) {
+    const std::uint32_t rows = m_batch.key().rows;
+    const std::vector<std::uint32_t>& positions = m_batch.host_positions();
+    std::vector<std::uint64_t> offsets(rows);
+    std::vector<std::uint32_t> row_sequence(rows);
+    std::uint64_t total = 0;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+        offsets[row] = total;
+        total += std::uint64_t{positions[row]} + 1;
+    }
+    const std::vector<Batch::Sequence>& sequences = m_batch.host_sequences();
+    for (std::uint32_t s = 0; s < sequences.size(); ++s)
+        std::fill_n(row_sequence.begin() + sequences[s].first_row, sequences[s].rows, s);
+
+    probe.weights.assign(probe.heads.size(), {});
+    if (rows == 0) return;
+    std::byte* weights = m_weights.take(total * sizeof(float));
+    std::byte* table = m_rows.take(rows * (sizeof(std::uint64_t) + sizeof(std::uint32_t)));
+    if (weights == nullptr || table == nullptr) return;
+    DeviceFault& fault = m_card.fault();
+    const char* what = "watching attention";
+    std::byte* table_sequences = table + rows * sizeof(std::uint64_t);
+    if (!fault.note(cudaMemcpyAsync(table, offsets.data(), rows * sizeof(std::uint64_t), cudaMemcpyHostToDevice, m_card.stream), what) ||
+        !fault.note(cudaMemcpyAsync(table_sequences, row_sequence.data(), rows * sizeof(std::uint32_t), cudaMemcpyHostToDevice,
+                                    m_card.stream), what))
+        return;
+    AttentionProbeArgs args;
+    args.args = args_of(call);
+    args.positions = m_batch.positions();
+    args.offsets = reinterpret_cast<const std::uint64_t*>(table);
+    args.row_sequence = reinterpret_cast<const std::uint32_t*>(table_sequences);
+    args.rows = rows;
+    args.weights = reinterpret_cast<float*>(weights);
+    std::vector<float> flat(total);
+    for (std::size_t i = 0; i < probe.heads.size(); ++i) {
+        args.head = probe.heads[i];
+        if (!fault.note(attention_probe(args, m_card.stream), what) ||
+            !fault.note(cudaMemcpyAsync(flat.data(), weights, total * sizeof(float), cudaMemcpyDeviceToHost, m_card.stream), what) ||
+            !fault.note(cudaStreamSynchronize(m_card.stream), what))
+            return;
+        probe.weights[i].resize(rows);
+        for (std::uint32_t row = 0; row < rows; ++row) {
+            const auto from = flat.begin() + static_cast<std::ptrdiff_t>(offsets[row]);
+            probe.weights[i][row].assign(from, from + positions[row] + 1);
+        }
+    }
+}
+
+}  // namespace kvloupe::cuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// CardAttention: which of the attention kernels runs for which sequences of the batch, and what they need beside it: the
+// scratch of the split decode, the rotary frequencies, the weights of watched heads.
+#pragma once
+
+#include "kernels/cuda/batch_upload.h"
+#include "kernels/cuda/cuda_cache.h"
+#include "kernels/cuda/scratch.h"
+
+#include <vector>
+
+namespace kvloupe::cuda {
+
+class CardAttention {
+public:
+    CardAttention(Card& card, const BatchUpload& batch)
+        : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_weights(card, "watched attention weights"),
+          m_rows(card, "watched rows") {}
+
+    struct Call {
+        const float* q = nullptr;
+        float* out = nullptr;
+        const AttentionShape& shape;
+        const CudaKvCache& cache;
+        std::uint32_t layer = 0;
+    };
+    void run(const Call& call);
+    // Waits: the weights are in main memory when it returns.
+    void probe(const Call& call, AttentionProbe& probe);
+    // theta^(-2 i / rotary_dim), in device memory from the first use on.
+    RotaryArgs rotary(const RotaryShape& shape);
+
+private:
+    struct Frequencies {
+        RotaryShape shape;
+        DeviceMemory memory;
+    };
+    AttentionArgs args_of(const Call& call);
+
+    Card& m_card;
+    const BatchUpload& m_batch;
+    Scratch m_scratch, m_weights, m_rows;
+    std::vector<Frequencies> m_frequencies;
+};
+
+}  // namespace kvloupe::cuda

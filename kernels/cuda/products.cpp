@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "kernels/cuda/products.h"
+
+#include <algorithm>
+
+namespace kvloupe::cuda {
+
+namespace {
+
+constexpr const char* what = "a matrix product";
+
+bool quantised(DType type) { return elements_per_pack(type) > 1; }
+
+}  // namespace
+
+std::uint32_t Products::rows_expanded_at_once(const Matrix& matrix) const {
+    const std::uint64_t fitting = m_most_expanded / (std::uint64_t{matrix.cols} * sizeof(std::uint16_t));
+    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fitting, 1, matrix.rows));
+}
+
+Result<void> Products::prepare(const Matrix& matrix) {
+    if (!quantised(matrix.dtype) || matrix.rows == 1) return {};
+    return m_expanded.reserve(std::uint64_t{rows_expanded_at_once(matrix)} * matrix.cols * sizeof(std::uint16_t));
+}
+
+const void* Products::narrowed(const float* in, DType type, std::uint64_t count) {
+    if (type == DType::f32) return in;
+    std::byte* to = m_narrowed.take(count * sizeof(std::uint16_t));
+    if (to == nullptr) return nullptr;
+    if (in == m_narrowed_from && type == m_narrowed_type && count == m_narrowed_count) return to;
+    if (!m_card.fault().note(narrow(in, type, count, to, m_card.stream), what)) return nullptr;
+    m_narrowed_from = in;
+    m_narrowed_type = type;
+    m_narrowed_count = count;
+    return to;
+}
+
+bool Products::run(const Gemm& gemm) {
+    if (const char* problem = m_library.multiply(gemm)) {
+        m_card.fault().note(what, problem);
+        return false;
+    }
+    return true;
+}
+
+void Products::multiply(const Matrix& matrix, const Product& product) {
+    if (product.rows == 0) return;
+    if (product.rows <= max_matvec_rows) {
+        m_card.fault().note(matvec(matrix, product, m_card.stream), what);
+    } else {
+        Gemm gemm;
+        gemm.type = quantised(matrix.dtype) ? DType::f16 : matrix.dtype;
+        gemm.in = narrowed(product.in, gemm.type, std::uint64_t{product.rows} * matrix.cols);
+        gemm.rows = product.rows;
+        gemm.cols = matrix.cols;
+        gemm.out_width = matrix.rows;
+        gemm.accumulate = product.accumulate;
+        if (gemm.in == nullptr) return;
+        const std::uint32_t step = quantised(matrix.dtype) ? rows_expanded_at_once(matrix) : matrix.rows;
+        for (std::uint32_t first = 0; first < matrix.rows; first += step) {
+            gemm.matrix_rows = std::min(step, matrix.rows - first);
+            gemm.matrix = matrix.data;
+            gemm.out = product.out + first;
+            if (quantised(matrix.dtype)) {
+                std::byte* to = m_expanded.take(std::uint64_t{step} * matrix.cols * sizeof(std::uint16_t));
+                if (to == nullptr || !m_card.fault().note(expand(matrix, first, gemm.matrix_rows, to, m_card.stream), what)) return;
+                gemm.matrix = to;
+            }
+            if (!run(gemm)) return;
+        }
+    }
+    // Written over what was narrowed?
+    if (product.out == m_narrowed_from) forget();
+}
+
+}  // namespace kvloupe::cuda

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/describe.h"
+#include "engine/serve/session.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/support/backend_rows.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+namespace kvloupe::test {
+
+namespace {
+
+// Where the sources lie; a bundle names its own folder.
+std::string fixtures() {
+    const char* given = std::getenv("KVLOUPE_FIXTURES");
+    return std::string(given != nullptr ? given : KVLOUPE_FIXTURES) + "/";
+}
+
+// lane, request, index of the output
+using LogitKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
+
+struct Run {
+    std::string problem;
+    std::map<std::string, std::vector<TokenId>> tokens;  // by lane and sequence
+    std::map<LogitKey, std::vector<float>> logits;
+    std::map<EventKind, int> events;
+    std::uint64_t hit_tokens = 0;
+};
+
+Run run(const std::string& model, const std::string& json, const BackendFactory& make) {
+    Run result;
+    const std::string text = "{\"version\": 1, \"device\": \"cpu\", " + json + "}";
+    auto scenario = parse_scenario(std::as_bytes(std::span(text.data(), text.size())), "test.json");
+    if (!scenario) return result.problem = scenario.error().message(), result;
+    scenario->model = fixtures() + model;
+    SessionOptions options;
+    options.make_backend = make;
+    options.find_model = [](const std::string& path) { return load_model(path); };
+    options.debug_poison = true;
+    options.audit = true;
+    options.logit_tap = [&result](LaneId lane, RequestId request, std::uint32_t index, std::span<const float> logits) {
+        result.logits[{lane.value, request.value, index}].assign(logits.begin(), logits.end());
+    };
+    auto session = Session::create(*scenario, std::move(options));
+    if (!session) return result.problem = session.error().message(), result;
+    if (auto done = (*session)->run_to_end(); !done) return result.problem = done.error().message(), result;
+    const auto recording = (*session)->recording();
+    for (std::uint32_t l = 0; l < recording->lanes().size(); ++l) {
+        const LaneRecord& lane = recording->lane(LaneId{l});
+        for (std::size_t i = 0; i < lane.tokens().size(); ++i) {
+            const TokenRecord& token = lane.tokens()[i];
+            if (token.source != TokenRecord::prompt)
+                result.tokens[std::to_string(l) + " " + sequence_name(*recording, lane, token.sequence)].push_back(token.token);
+        }
+        for (std::size_t i = 0; i < lane.events().size(); ++i) ++result.events[lane.events()[i].kind];
+        for (std::size_t i = 0; i < lane.step_count(); ++i) result.hit_tokens += lane.step(i).hit_tokens;
+    }
+    return result;
+}
+
+struct Story {
+    std::string name, model, json;
+    double tolerance = 1e-3;              // of logits, absolute
+    std::vector<EventKind> happens = {};  // what the run must show, or it tests nothing
+    bool hits = false;
+};
+
+void story_row(const BackendSubject& subject, const Story& story, Check& check) {
+    if (!make_subject(subject, check)) return;
+    const Run got = run(story.model, story.json, [&](const std::string&) { return subject.make(); });
+    const Run want = run(story.model, story.json, [](const std::string&) { return cpu::make_cpu_backend(2); });
+    CHECK_EQUAL(got.problem, std::string());
+    CHECK_EQUAL(want.problem, std::string());
+    CHECK_THAT(!want.tokens.empty() && !want.logits.empty());
+    for (const EventKind kind : story.happens) {
+        const auto found = got.events.find(kind);
+        CHECK_THAT(found != got.events.end() && found->second > 0);
+    }
+    CHECK_THAT(!story.hits || got.hit_tokens > 0);
+    CHECK_THAT(got.events == want.events);
+    CHECK_EQUAL(got.logits.size(), want.logits.size());
+    double largest = 0;
+    for (const auto& entry : want.logits) {
+        const auto found = got.logits.find(entry.first);
+        CHECK_THAT(found != got.logits.end() && found->second.size() == entry.second.size());
+        for (std::size_t i = 0; i < entry.second.size(); ++i)
+            largest = std::max(largest, std::abs(static_cast<double>(found->second[i]) - static_cast<double>(entry.second[i])));
+    }
+    check.note("largest difference of logits " + shown(largest));
+    CHECK_BELOW(largest, story.tolerance);
+    CHECK_THAT(got.tokens == want.tokens);
+}
+
+std::string prompt(int first, int count) {
+    std::string text = "[";
+    for (int i = 0; i < count; ++i) text += (i > 0 ? "," : "") + std::to_string(40 + (first * 17 + i * i + 3 * i) % 100);
+    return text + "]";
+}
+
+std::string request(const std::string& id, int first, int count, int output, const std::string& more = "") {
+    return "{\"id\": \"" + id + "\", \"prompt_tokens\": " + prompt(first, count) + ", \"max_new_tokens\": " + std::to_string(output) + more + "}";
+}
+
+std::string lanes(const std::string& cache, const std::string& scheduler = "{}") {
+    return "\"lanes\": [{\"name\": \"a\", \"cache\": " + cache + ", \"scheduler\": " + scheduler + "}]";
+}
+
+std::string requests(const std::vector<std::string>& all) {
+    std::string text = ", \"requests\": [";
+    for (std::size_t i = 0; i < all.size(); ++i) text += (i > 0 ? ", " : "") + all[i];
+    return text + "]";
+}
+
+}  // namespace
+
+std::vector<Row> session_rows(const BackendSubject& subject) {
+    const std::string f32 = "{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8}";
+    const std::vector<std::string> three{request("a", 1, 11, 14), request("b", 2, 5, 18), request("c", 3, 17, 9, ", \"arrival_step\": 4")};
+    std::vector<Story> stories;
+    for (const char* model : {"tiny-gqa", "tiny-mha", "tiny-mha-tied", "tiny-mqa", "tiny-wide-heads"})
+        stories.push_back({std::string("the model ") + model, model, lanes(f32) + requests(three)});
+    for (const char* type : {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"})
+        stories.push_back({std::string("weights in ") + type, std::string("tiny-gqa/tiny-gqa.") + type + ".gguf", lanes(f32) + requests(three),
+                           std::string(type) == "BF16" ? 5e-2 : 1e-2});
+    for (const char* type : {"f16", "bf16"})
+        stories.push_back({std::string("a cache in ") + type, "tiny-gqa",
+                           lanes("{\"dtype\": \"" + std::string(type) + "\", \"blocks\": 64, \"block_size\": 8}") + requests(three),
+                           std::string(type) == "f16" ? 1e-2 : 8e-2});
+    stories.push_back({"a shared beginning is taken from the cache", "tiny-gqa",
+                       lanes(f32) + requests({request("a", 1, 24, 6), request("b", 1, 24, 8, ", \"arrival_step\": 3"),
+                                              request("c", 1, 24, 4, ", \"arrival_step\": 5")}), 1e-3, {EventKind::prefix_hit}, true});
+    stories.push_back({"a fork copies when it writes", "tiny-gqa",
+                       lanes(f32) + requests({request("a", 1, 13, 20)}) +
+                           ", \"actions\": [{\"at_step\": 4, \"do\": \"fork\", \"request\": \"a\", \"as\": \"b\", \"prompt_tokens\": [50, 51]}]",
+                       1e-3, {EventKind::fork, EventKind::copy_on_write}});
+    stories.push_back({"samples share their prompt", "tiny-gqa",
+                       lanes(f32) + requests({request("a", 1, 13, 10, ", \"n\": 3, \"temperature\": 0.7")}), 1e-3, {EventKind::fork}});
+    stories.push_back({"what does not fit is swapped out and comes back", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}",
+                             "{\"preemption\": \"swap\", \"swap_blocks\": 16}") +
+                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 1e-3, {EventKind::swap_out, EventKind::swap_in}});
+    stories.push_back({"what does not fit is computed again", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}") +
+                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 1e-3, {EventKind::preempt}});
+    stories.push_back({"a window of 12", "tiny-gqa", lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12}") + requests(three)});
+    stories.push_back({"a window of 12 with 3 sinks", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3}") + requests(three)});
+    stories.push_back({"sinks read by rank", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3, \"positions\": \"rank\"}") +
+                           requests(three)});
+    stories.push_back({"attention in chunks of 16", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"attention_chunk\": 16}") + requests(three)});
+    stories.push_back({"prompts in small chunks beside decodes", "tiny-gqa",
+                       lanes(f32, "{\"max_num_batched_tokens\": 8}") + requests(three)});
+    stories.push_back({"a cached and an uncached lane", "tiny-gqa",
+                       "\"lanes\": [{\"name\": \"cached\", \"cache\": " + f32 + "}, {\"name\": \"uncached\", \"kv_cache\": false}]" + requests(three)});
+    stories.push_back({"watched attention", "tiny-gqa",
+                       lanes(f32) + requests(three) + ", \"record\": {\"attention\": [{\"layer\": 1, \"heads\": [0, 2]}]}"});
+    std::vector<Row> rows;
+    for (const Story& story : stories)
+        rows.push_back({"a session gives the tokens and logits of the CPU: " + story.name,
+                        [=](Check& check) { story_row(subject, story, check); }});
+    return rows;
+}
+
+}  // namespace kvloupe::test
