@@ -8,8 +8,8 @@
 #include "engine/model/half.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/kernels.h"
+#include "tests/support/claims.h"
 
-#include <QtTest/QtTest>
 #include <hwy/targets.h>
 
 #include <algorithm>
@@ -181,7 +181,5 @@ double relative_difference(const A& a, const B& b, std::size_t count) {
     }
     return difference / std::max(largest, 1e-30);
 }
-
-inline QString label(const QByteArray& text) { return QString::fromUtf8(text); }
 
 }  // namespace kvloupe::test
