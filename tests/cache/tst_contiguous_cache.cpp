@@ -107,7 +107,7 @@ struct Scene {
         CHECK_EQUAL(state.free_order().size(), cache.free_order().size());
         const SlotCounts slots = cache.count_slots({}, 7);
         CHECK_EQUAL(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
-                 std::uint64_t{cache.usable_blocks()} * cache.block_size());
+                    std::uint64_t{cache.usable_blocks()} * cache.block_size());
     }
 
     Check& check;
@@ -210,8 +210,8 @@ void growingCopiesIntoANewRunInEveryStep(Check& check) {
     for (const Event& event : events) CHECK_EQUAL(event.cause, Cause::grown_by_copy);
     // Blocks without tokens are not copied.
     CHECK_EQUAL(text(scene.grow(0, length, 5, 1)),
-             "copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nallocate 4 3 0\n"
-                        "free 8 0 0\nfree 7 0 0\nfree 6 0 0\nfree 5 0 0");
+                "copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nallocate 4 3 0\n"
+                           "free 8 0 0\nfree 7 0 0\nfree 6 0 0\nfree 5 0 0");
     const SlotHolder holder{SequenceId(0), 6, length.tokens()};
     CHECK_EQUAL(text(scene.cache.count_slots(std::span(&holder, 1), 0)), "6 0 0 0 2 24");
     CHECK_EQUAL(text(scene.release(0)), "free 4 0 0\nfree 3 0 0\nfree 2 0 0\nfree 1 0 0");

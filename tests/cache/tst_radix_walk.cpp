@@ -77,7 +77,7 @@ struct Walk {
         CHECK_EQUAL(tree.path_pages(match.node), match.pages);
         for (std::size_t index = 0; index < match.pages.size(); ++index)
             CHECK_EQUAL(match.pages[index],
-                     model.at({extra, Tokens(key.begin(), key.begin() + std::ptrdiff_t((index + 1) * page))}).block);
+                        model.at({extra, Tokens(key.begin(), key.begin() + std::ptrdiff_t((index + 1) * page))}).block);
         if (std::uniform_int_distribution(0, 2)(random) == 0) return;
         tree.lock(match.node);
         tree.count_hit(match.node);
@@ -128,8 +128,8 @@ struct Walk {
             // In a map ordered by tokens, what continues a prefix stands right behind it.
             const auto next = std::next(found);
             CHECK_THAT(next == model.end() || next->first.first != found->first.first ||
-                    next->first.second.size() <= found->first.second.size() ||
-                    !std::equal(found->first.second.begin(), found->first.second.end(), next->first.second.begin()));
+                       next->first.second.size() <= found->first.second.size() ||
+                       !std::equal(found->first.second.begin(), found->first.second.end(), next->first.second.begin()));
             model.erase(found);
             available.push_back(block);
         }
@@ -143,7 +143,7 @@ struct Walk {
         CHECK_EQUAL(tree.protected_tokens(), locked_tokens);
         CHECK_EQUAL(tree.total_tokens(), std::uint64_t{model.size() * page});
         CHECK_EQUAL(available.size() * page + tree.evictable_tokens() + tree.protected_tokens(),
-                 std::uint64_t{pool_pages} * page);
+                    std::uint64_t{pool_pages} * page);
     }
 
     Check& check;

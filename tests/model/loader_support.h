@@ -20,7 +20,7 @@ inline Loaded load(const std::string& path, const LoadOptions& options = {}) { r
 // A writable copy of a fixture folder without its GGUF forms.
 inline void copy_folder(test::Check& check, const std::string& name, const std::string& to) {
     for (const char* part : {"config.json", "tokenizer.json", "model.safetensors"})
-        CHECK_THAT(test::write_file(to + "/" + part, test::read_file(fixtures + name + "/" + part)));
+        CHECK_THAT(test::write_bytes(to + "/" + part, test::read_file(fixtures + name + "/" + part)));
 }
 
 }  // namespace kvloupe

@@ -81,9 +81,9 @@ void pathsThatAreNoModelAreExplained(Check& check) {
         return loaded ? std::string("loaded") : loaded.error().message();
     };
     CHECK_THAT(contains(message(folder.file("absent.gguf")), "absent.gguf cannot be opened"));
-    CHECK_THAT(write_file(folder.file("empty.gguf"), {}));
+    CHECK_THAT(write_bytes(folder.file("empty.gguf"), {}));
     CHECK_THAT(contains(message(folder.file("empty.gguf")), "empty"));
-    CHECK_THAT(write_file(folder.file("note.txt"), "just a note"));
+    CHECK_THAT(write_bytes(folder.file("note.txt"), "just a note"));
     CHECK_THAT(contains(message(folder.file("note.txt")), "begins with 'just'"));
     CHECK_THAT(contains(message(folder.path()), "has no config.json"));
     CHECK_THAT(contains(message(fixtures + "tiny-gqa/model.safetensors"), "the folder with config.json"));
@@ -126,7 +126,7 @@ void wrongTensorsAreRefusedByName(Check& check, const WrongTensorsAreRefusedByNa
         default: rename_tensor(header, "lm_head.weight", "head.weight"); break;
         }
     });
-    CHECK_THAT(write_file(path, changed));
+    CHECK_THAT(write_bytes(path, changed));
     const Loaded loaded = load(folder.path());
     CHECK_THAT(!loaded);
     const std::string message = loaded.error().message();
@@ -155,7 +155,7 @@ void aConfigurationOfAnotherModelIsRefused(Check& check, const AConfigurationOfA
     const std::string path = folder.file("config.json");
     json config = json::parse(read_file(path));
     config[row.key] = row.value;
-    CHECK_THAT(write_file(path, config.dump()));
+    CHECK_THAT(write_bytes(path, config.dump()));
     const Loaded loaded = load(folder.path());
     CHECK_THAT(!loaded);
     CHECK_OR_SAY(contains(loaded.error().message(), row.word), loaded.error().message());
@@ -167,7 +167,7 @@ void truncatedWeightsAreRefused(Check& check) {
     const std::string path = folder.file("model.safetensors");
     const std::string whole = read_file(path);
     for (const std::size_t missing : {std::size_t{1}, std::size_t{100}, std::size_t{100000}, whole.size() - 9}) {
-        CHECK_THAT(write_file(path, whole.substr(0, whole.size() - missing)));
+        CHECK_THAT(write_bytes(path, whole.substr(0, whole.size() - missing)));
         const Loaded loaded = load(folder.path());
         CHECK_THAT(!loaded);
         CHECK_THAT(contains(loaded.error().message(), "model.safetensors: "));
@@ -175,7 +175,7 @@ void truncatedWeightsAreRefused(Check& check) {
     const std::string gguf = folder.file("cut.gguf");
     const std::string file = read_file(fixtures + "tiny-gqa/tiny-gqa.Q4_0.gguf");
     for (const std::size_t missing : {std::size_t{40}, std::size_t{1000}, file.size() - 4}) {
-        CHECK_THAT(write_file(gguf, file.substr(0, file.size() - missing)));
+        CHECK_THAT(write_bytes(gguf, file.substr(0, file.size() - missing)));
         CHECK_THAT(!load(gguf));
     }
 }
@@ -209,7 +209,7 @@ void unbuiltGgufFilesAreRefusedByName(Check& check, const UnbuiltGgufFilesAreRef
     bytes.replace(at, row.from.size(), row.to);
     const TemporaryFolder folder;
     const std::string path = folder.file("changed.gguf");
-    CHECK_THAT(write_file(path, bytes));
+    CHECK_THAT(write_bytes(path, bytes));
     const Loaded loaded = load(path);
     if (row.words.empty()) {  // an unknown key is no reason to refuse
         CHECK_RESULT(loaded);

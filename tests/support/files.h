@@ -32,7 +32,7 @@ inline std::string read_file(const std::string& path) {
 }
 
 // Replaces what is there. False where that fails.
-inline bool write_file(const std::string& path, std::string_view bytes) {
+inline bool write_bytes(const std::string& path, std::string_view bytes) {
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     file.close();

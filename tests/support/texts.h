@@ -11,6 +11,7 @@
 namespace kvloupe::test {
 
 inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+inline bool contains(std::string_view text, char letter) { return text.find(letter) != std::string_view::npos; }
 
 inline std::string trimmed(std::string_view text) {
     constexpr std::string_view spaces = " \t\n\v\f\r";

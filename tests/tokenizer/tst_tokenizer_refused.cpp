@@ -205,8 +205,8 @@ void pathsAreRefusedByName(Check& check) {
     const auto absent = load_tokenizer(path + "/absent.gguf");
     CHECK_THAT(!absent);
     names(check, absent.error(), path, "absent.gguf");
-    CHECK_THAT(write_file(folder.file("tokenizer.json"), tiny().dump()));
-    CHECK_THAT(write_file(folder.file("config.json"), "{\"eos_token_id\": \"x\"}"));
+    CHECK_THAT(write_bytes(folder.file("tokenizer.json"), tiny().dump()));
+    CHECK_THAT(write_bytes(folder.file("config.json"), "{\"eos_token_id\": \"x\"}"));
     const auto config = load_tokenizer(path);
     CHECK_THAT(!config);
     names(check, config.error(), path, "eos_token_id");
