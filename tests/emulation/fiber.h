@@ -33,8 +33,8 @@ private:
     void* m_bottom = nullptr;
     std::size_t m_size = 0;
     Context m_context;
-    void* m_fake_stack = nullptr;   // AddressSanitizer's
-    void* m_sanitizer = nullptr;    // ThreadSanitizer's fiber
+    [[maybe_unused]] void* m_fake_stack = nullptr;   // AddressSanitizer's
+    [[maybe_unused]] void* m_sanitizer = nullptr;    // ThreadSanitizer's fiber
 };
 
 // Happens-before for ThreadSanitizer: what was done before release(object) is seen after acquire(object). Nothing in

@@ -15,7 +15,7 @@ namespace {
 struct Shape {
     std::uint32_t key_bytes = 0, value_bytes = 0, block_size = 0, tokens = 0;
 };
-constexpr std::uint32_t layers = 3, kv_heads = 2, blocks = 4;
+constexpr std::uint32_t layers = 2, kv_heads = 3, blocks = 3;
 
 // One allocation holds keys and values of all layers: (layers, blocks, kv_heads, block_size, row), keys first.
 struct Pool {
@@ -75,9 +75,10 @@ Row rows_of(std::uint32_t key_bytes, std::uint32_t value_bytes) {
     return {"the first tokens of every head and layer are copied, nothing else: rows of " + std::to_string(key_bytes) + " and " +
                 std::to_string(value_bytes) + " bytes",
             [=](Check& check) {
-                for (std::uint32_t block_size : {1u, 8u, 16u, 32u, 256u})
-                    for (std::uint32_t tokens : {0u, 1u, block_size / 2, block_size - 1, block_size})
+                for (std::uint32_t block_size : {1u, 8u, 16u, 32u})
+                    for (std::uint32_t tokens : {block_size / 2, block_size - 1, block_size})
                         copies(check, {key_bytes, value_bytes, block_size, tokens}, 256, 0);
+                copies(check, {key_bytes, value_bytes, 256, 255}, 256, 0);
                 copies(check, {key_bytes, value_bytes, 16, 15}, 4, 4);   // not aligned to 16
                 copies(check, {key_bytes, value_bytes, 16, 15}, 3, 1);   // to nothing
             }};

@@ -113,15 +113,16 @@ Row shapes(DType dtype, std::uint32_t head_dim, RotaryLayout layout) {
     return {name, [=](Check& check) {
         Case shape;
         shape.dtype = dtype, shape.head_dim = head_dim, shape.layout = layout;
-        for (std::uint32_t block_size : {1u, 8u, 16u, 32u, 256u}) {
-            shape.block_size = block_size;
-            for (std::uint32_t rotary_dim : {head_dim / 2 * 2, head_dim / 4 * 2, 0u}) {
-                shape.rotary_dim = rotary_dim;
-                check_case(check, shape);
-                if (!check.good()) return;
-            }
+        const std::uint32_t whole = head_dim / 2 * 2, part = head_dim / 4 * 2;
+        struct Sizes {
+            std::uint32_t block_size, rotary_dim;
+        };
+        for (const Sizes& sizes : {Sizes{1, whole}, Sizes{8, part}, Sizes{16, whole}, Sizes{16, 0}, Sizes{32, part}, Sizes{256, whole}}) {
+            shape.block_size = sizes.block_size, shape.rotary_dim = sizes.rotary_dim;
+            check_case(check, shape);
+            if (!check.good()) return;
         }
-        shape.block_size = 16, shape.rotary_dim = head_dim / 2 * 2;
+        shape.block_size = 16, shape.rotary_dim = whole;
         shape.shift = 4;
         check_case(check, shape);
         // More heads than a block takes, and a last block that is not full.
@@ -146,6 +147,26 @@ void overflow(Check& check, DType dtype) {
     CHECK_EQUAL(*it.overflowed.data(), 5 + expected);
 }
 
+// (1, 0) turns into the cosine and the sine themselves.
+void angles(Check& check) {
+    Case shape;
+    shape.dtype = DType::f32, shape.head_dim = shape.rotary_dim = 256;
+    Stored it(shape);
+    it.positions = {3, 511, 65537, 700001, 1000000};
+    std::vector<float> ones(it.q.size());
+    for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = i % 256 < 128 ? 1.0f : 0.0f;
+    it.device_q.set(ones);
+    LAUNCHED(it.run());
+    for (std::size_t row = 0; row < 5; ++row)
+        for (std::size_t i = 0; i < 128; ++i) {
+            const double angle = it.positions[row] * std::pow(10000.0, -2.0 * static_cast<double>(i) / 256);
+            const float* const head = it.device_q.data() + row * shape.query_heads * 256;
+            // Half a unit of the last place is 6e-8; the f32 part of the angle alone would add 9e-8.
+            CHECK_BELOW(std::fabs(static_cast<double>(head[i]) - std::cos(angle)), 7.5e-8);
+            CHECK_BELOW(std::fabs(static_cast<double>(head[i + 128]) - std::sin(angle)), 7.5e-8);
+        }
+}
+
 void refusals(Check& check) {
     Case shape;
     shape.rotary_dim = 66;
@@ -166,6 +187,7 @@ std::vector<Row> kvloupe::test::rows() {
     for (DType dtype : float_types)
         all.push_back({"finite values that become infinite are counted, others are not: " + std::string(name_of(dtype)),
                        [dtype](Check& check) { overflow(check, dtype); }});
+    all.push_back({"sine and cosine are right to f32 rounding up to position 1,000,000", angles});
     all.push_back({"more or an odd number of rotated dimensions than a head has is refused; no rows launch nothing", refusals});
     return all;
 }

@@ -5,6 +5,7 @@
 #include "tests/support/rows.h"
 
 #include <cctype>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -95,7 +96,8 @@ void all_launched(Check& check) {
     for (const std::string& test : emulated_tests()) {
         std::ifstream in(KVLOUPE_LAUNCHED_FOLDER "/" + test + ".txt");
         if (!in) {
-            // Run by hand, one test at a time.
+            // ctest runs them all before; one that leaves no file has launched nothing.
+            if (std::getenv("KVLOUPE_EMULATED_TESTS_RAN") != nullptr) continue;
             check.skip("the emulated test " + test + " has not run (ctest -L emulation runs all of them first)");
             return;
         }
@@ -104,6 +106,7 @@ void all_launched(Check& check) {
     std::string missing;
     for (const auto& [name, kernel] : kernels_of_the_sources())
         if (launched.count(name) == 0) missing += " " + name + " (" + kernel.file + ")";
+    CHECK_THAT(!launched.empty());
     if (!missing.empty()) check.fail("no emulated test launched:" + missing, __FILE__, __LINE__);
     check.note(shown(kernels_of_the_sources().size()) + " kernels");
 }
