@@ -10,11 +10,11 @@
 //     instructions       218       295       472       259        400        621
 //     of them mma         16        32        64        32         64        128
 //     of the slots      28 %      19 %      15 %      33 %       25 %       20 %
-// and its mma take 13 % (bf16: 26 %) of the tensor pipes at the 60 % of their rate that mma.sync reaches. So there is
+// and its mma take 13 % (bf16: 26 %) of the tensor pipes, if mma.sync reaches 60 % of their rate. So there is
 // room by a factor of 3, for groups of 1 to 8 heads alike. In flight: 8,192 bytes for each of 8 warps (two blocks of 4,
 // at most 255 registers) from the end of the scores to the next tile's; 20.7 bytes per clock at a latency of 900 clocks
-// need 19 KiB. A warp's turn is that latency plus some 350 clocks of scores, so that the warps ask for 52 bytes per
-// clock. Beside the loop: about 4 us for a block to find its sequence, query and first rows and to leave its states
+// (assumed) need 19 KB. A warp's turn is that latency plus some 350 clocks of scores, so that the warps ask for 52 bytes
+// per clock. Beside the loop: about 4 us, estimated, for a block to find its sequence, query and first rows and to leave its states
 // (four dependent reads), once where all blocks are resident at once.
 //
 // Why this form. On CUDA cores a cell costs an FMA for each head and a conversion: 640 instructions for this tile and 4

@@ -115,6 +115,26 @@ void add_pairs(std::vector<Row>& rows) {
     }
 }
 
+// Every span with every type over contexts that it does not see whole, which pairs alone need not bring together.
+void add_long_contexts(std::vector<Row>& rows) {
+    unsigned seed = 1000;
+    for (DType type : {DType::f32, DType::f16, DType::bf16})
+        for (const NamedSpan& span : attention_spans) {
+            AttentionCase c;
+            c.keys = c.values = type;
+            c.span = span;
+            c.head_dim = head_dims[seed % 5];
+            c.group = groups[seed % 4];
+            c.block_size = block_sizes[seed / 2 % 5];
+            c.layout = seed % 2 == 0 ? RotaryLayout::half_split : RotaryLayout::adjacent;
+            c.sequences = {{600 + seed % 130, 1}};
+            c.seed = ++seed;
+            const std::uint32_t splits = 1 + seed % 5;
+            rows.push_back({c.label() + ", splits " + std::to_string(splits),
+                            [c, splits](Check& check) { run_case(check, c, splits); }});
+        }
+}
+
 // --- claims of their own ---
 
 AttentionCase plain_case(DType type, std::uint32_t tokens) {
@@ -218,6 +238,7 @@ std::vector<Row> kvloupe::test::rows() {
     }
     rows.push_back({"splits fill the device and no more", splits_fill_the_device});
     rows.push_back({"what the kernels cannot do is refused", what_cannot_be_is_refused});
+    add_long_contexts(rows);
     add_pairs(rows);
     return rows;
 }
