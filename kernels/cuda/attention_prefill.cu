@@ -17,7 +17,7 @@
 // conversion), 230 that send the 16 copies of the next tile on their way, and 64 multiplications that bring outputs to a new
 // maximum, left out where no maximum of the warp moved. About 850 in all, where 256 mma take their scheduler 1,660 cycles at
 // 0.6, with two warps a scheduler to fill the gaps. The special function unit is busy for 512 of them.
-// Registers: 128 of outputs, 64 of scores, 255 in all without spills: two blocks a multiprocessor. Shared memory: 70,144 bytes,
+// Registers: 128 of outputs, 64 of scores, 255 in all without spills (sm_80 and sm_90): two blocks a multiprocessor. Shared memory: 70,144 bytes,
 // so that sm_80 holds two blocks and sm_86 (99 KiB) one; heads of 256 take 67,840.
 // Expected, not measured: 40 to 50 % of the rate that a large f16 product reaches on the same card; the causal diagonal wastes
 // half a tile in 32. Blocks with the most keys start first, so that the last to finish are short.
@@ -66,10 +66,11 @@ cudaError_t run_type(const PrefillAttention& prefill, cudaStream_t stream) {
 
 bool for_tensor_cores(const AttentionArgs& args) {
     const CacheLayer& cache = args.cache;
-    const bool sizes = cache.head_dim_k == 64 || cache.head_dim_k == 80 || cache.head_dim_k == 96 || cache.head_dim_k == 128 ||
-                       cache.head_dim_k == 256;
-    return sizes && cache.head_dim_k == cache.head_dim_v && cache.keys.dtype == cache.values.dtype &&
-           cache.keys.dtype != DType::f32 && is_aligned(cache.keys.data, 16) && is_aligned(cache.values.data, 16) && is_aligned(args.out, 8);
+    const std::uint32_t dim = cache.head_dim_k;
+    const bool size = dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
+    return size && dim == cache.head_dim_v && cache.keys.dtype == cache.values.dtype &&
+           cache.keys.dtype != DType::f32 && is_aligned(cache.keys.data, 16) && is_aligned(cache.values.data, 16) &&
+           is_aligned(args.out, 8);
 }
 
 template <unsigned MaxDim>

@@ -58,7 +58,8 @@ public:
             float scores[2][4] = {};
             score(scores);
             KVLOUPE_UNROLL
-            for (unsigned half = 0; half < 2; ++half) soften(half, pass.seen_by(m_rows, m_args.span, y() + 16 * half), first, scores[half]);
+            for (unsigned half = 0; half < 2; ++half)
+                soften(half, pass.seen_by(m_rows, m_args.span, y() + 16 * half), first, scores[half]);
             __syncthreads();  // nobody reads K any more; the weights are here
             load(m_args.cache.values, m_args.cache.head_dim_v, m_layout.stride_v);
             __syncthreads();
@@ -107,7 +108,8 @@ private:
 
     __device__ static float element(const CacheTensor& tensor, std::size_t index) {
         if (tensor.dtype == DType::f32) return load_element<DType::f32>(tensor.data, index);
-        return tensor.dtype == DType::f16 ? load_element<DType::f16>(tensor.data, index) : load_element<DType::bf16>(tensor.data, index);
+        if (tensor.dtype == DType::f16) return load_element<DType::f16>(tensor.data, index);
+        return load_element<DType::bf16>(tensor.data, index);
     }
 
     __device__ void score(float (&scores)[2][4]) {

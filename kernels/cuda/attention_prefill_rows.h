@@ -74,6 +74,16 @@ struct PrefillRows {
     }
 };
 
+// What a block does, in shared memory: as registers it would be 16 that every thread holds alike.
+struct PrefillWork {
+    PrefillRows rows;
+    KeyPass passes[2];
+    std::uint32_t first_head;  // query head
+
+    __device__ PrefillWork(const AttentionArgs& args, const PrefillTile& tile, std::uint32_t head)
+        : rows(args, tile, 0, prefill_rows, head), passes{rows.pass(args.span, 0), rows.pass(args.span, 1)}, first_head(head) {}
+};
+
 __device__ inline KeyRange KeyPass::seen_by(const PrefillRows& rows, const KeySpan& span, std::uint32_t row) const {
     if (row >= rows.count) return {};
     const VisibleKeys keys = visible_keys(span, rows.first_position + row);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Prefill attention on tensor cores: f16 or bf16 caches, K and V of one type and head size. Reasons and figures: attention_prefill.cu.
+// Prefill attention on tensor cores: f16 or bf16 caches, K and V of one type and head size. Reasons and figures:
+// attention_prefill.cu.
 //
 // A block of four warps takes 64 rows of one sequence times `Heads` query heads of one KV head. Warp w owns rows 16 w .. 16 w + 15
 // of every head: their scores, weights and outputs stay in its registers as mma fragments (mma.h); lane l holds parts of rows
@@ -20,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <type_traits>
 
 namespace kvloupe::cuda {
@@ -47,20 +49,32 @@ __device__ __forceinline__ float fast_exp2(float x) {
 #endif
 }
 
+// threadIdx.x, read again: what seldom runs computes its places anew. Otherwise the compiler keeps them in registers, or in
+// local memory, through the loop that has none to spare.
+__device__ __forceinline__ unsigned thread_again() {
+#if defined(__CUDA_ARCH__)
+    unsigned thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return thread;
+#else
+    return threadIdx.x;
+#endif
+}
+
 template <class T, unsigned Dim, unsigned Heads>
 class PrefillBlock {
 public:
     using Layout = PrefillLayout<Dim, Heads>;
 
-    __device__ PrefillBlock(const AttentionArgs& args, const PrefillRows& rows, std::uint32_t first_head, unsigned char* shared)
-        : m_args(args), m_rows(rows), m_first_head(first_head), m_q(shared), m_keys(shared + Layout::q_bytes),
+    __device__ PrefillBlock(const AttentionArgs& args, const PrefillWork& work, unsigned char* shared)
+        : m_args(args), m_work(work), m_rows(work.rows), m_q(shared), m_keys(shared + Layout::q_bytes),
           m_values(m_keys + Layout::tile_bytes),
           m_key_rows(reinterpret_cast<std::uint32_t*>(m_values + Layout::tile_bytes)) {
         KVLOUPE_UNROLL
         for (unsigned head = 0; head < Heads; ++head) m_maximum[head][0] = m_maximum[head][1] = -INFINITY;
     }
 
-    __device__ __forceinline__ void attend(KeyPass pass) {
+    __device__ __forceinline__ void attend(const KeyPass& pass) {
         const std::uint32_t first = pass.begin / Layout::keys, last = (pass.end + Layout::keys - 1) / Layout::keys;
         find_rows(pass, first);
         load_queries(pass.sinks && m_args.span.rank);
@@ -87,14 +101,15 @@ public:
     }
 
     __device__ __forceinline__ void finish() {
+        const unsigned lane = thread_again() % 32, first_row = thread_again() / 32 * 16 + lane / 4;
         KVLOUPE_UNROLL
         for (unsigned head = 0; head < Heads; ++head)
             KVLOUPE_UNROLL
             for (unsigned half = 0; half < 2; ++half) {
                 const float sum = warp_sum<4>(m_sum[head][half]);
-                const std::uint32_t row = own_row(half);
+                const std::uint32_t row = first_row + 8 * half;
                 if (row >= m_rows.count) continue;
-                float* out = m_args.out + m_rows.query(m_args, row, m_first_head + head) * Dim + 2 * (lane() % 4);
+                float* out = m_args.out + m_rows.query(m_args, row, m_work.first_head + head) * Dim + 2 * (lane % 4);
                 const float share = 1 / sum;
                 KVLOUPE_UNROLL
                 for (unsigned n = 0; n < Dim / 8; ++n)
@@ -106,23 +121,23 @@ public:
 private:
     __device__ static unsigned lane() { return threadIdx.x % 32; }
     __device__ static unsigned warp() { return threadIdx.x / 32; }
-    // Row of the block that registers 0 and 1 (half 0) or 2 and 3 (half 1) of a fragment belong to.
-    __device__ static std::uint32_t own_row(unsigned half) { return warp() * 16 + lane() / 4 + half * 8; }
 
     __device__ std::uint32_t* key_rows(std::uint32_t tile) { return m_key_rows + tile % 2 * Layout::keys; }
 
     // Where the rows of a tile's keys lie, for those that some row sees.
     __device__ __forceinline__ void find_rows(const KeyPass& pass, std::uint32_t tile) {
-        if (threadIdx.x >= Layout::keys) return;
-        const std::uint32_t position = tile * Layout::keys + threadIdx.x;
-        key_rows(tile)[threadIdx.x] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
+        const unsigned thread = thread_again();
+        if (thread >= Layout::keys) return;
+        const std::uint32_t position = tile * Layout::keys + thread;
+        key_rows(tile)[thread] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
     }
 
     // A tile of K or V on its way into shared memory; zeros where no row sees the key.
     __device__ __forceinline__ void load(const CacheTensor& tensor, const std::uint32_t* rows, unsigned char* to) {
+        const unsigned thread = thread_again();
         KVLOUPE_UNROLL
         for (unsigned i = 0; i < Layout::keys * Layout::chunks / Layout::threads; ++i) {
-            const unsigned index = i * Layout::threads + threadIdx.x, key = index / Layout::chunks, chunk = index % Layout::chunks;
+            const unsigned index = i * Layout::threads + thread, key = index / Layout::chunks, chunk = index % Layout::chunks;
             const std::uint32_t row = rows[key];
             const bool inside = row != no_row;
             copy_async(to + key * Layout::stride + chunk * 16,
@@ -133,15 +148,16 @@ private:
 
     // Queries times scale, rounded; zeros beyond the rows.
     __device__ __forceinline__ void load_queries(bool turned) {
-        for (unsigned index = threadIdx.x; index < Heads * prefill_rows * Layout::chunks; index += Layout::threads) {
+        for (unsigned index = thread_again(); index < Heads * prefill_rows * Layout::chunks; index += Layout::threads) {
             const unsigned place = index / Layout::chunks, chunk = index % Layout::chunks;
             const unsigned head = place / prefill_rows, row = place % prefill_rows;
             float x[8] = {};
             if (row < m_rows.count) {
-                const float* query = m_args.q + m_rows.query(m_args, row, m_first_head + head) * Dim;
+                const float* query = m_args.q + m_rows.query(m_args, row, m_work.first_head + head) * Dim;
                 const std::uint32_t dropped = turned ? m_rows.dropped(m_args.span, row) : 0;
                 for (unsigned i = 0; i < 8; ++i)
-                    x[i] = m_args.scale * (turned ? turned_back(query, chunk * 8 + i, m_args.rotary, dropped) : query[chunk * 8 + i]);
+                    x[i] = m_args.scale *
+                           (turned ? turned_back(query, chunk * 8 + i, m_args.rotary, dropped) : query[chunk * 8 + i]);
             }
             auto* to = reinterpret_cast<std::uint32_t*>(m_q + place * Layout::stride + chunk * 16);
             KVLOUPE_UNROLL
@@ -175,14 +191,15 @@ private:
     // What a row does not see becomes -infinity, whatever it was.
     __device__ __forceinline__ void mask(const KeyPass& pass, std::uint32_t first_key,
                                          float (&scores)[Heads][Layout::keys / 8][4]) {
+        const unsigned lane = thread_again() % 32, first_row = thread_again() / 32 * 16 + lane / 4;
         KVLOUPE_UNROLL
         for (unsigned half = 0; half < 2; ++half) {
-            const KeyRange seen = pass.seen_by(m_rows, m_args.span, own_row(half));
+            const KeyRange seen = pass.seen_by(m_rows, m_args.span, first_row + 8 * half);
             KVLOUPE_UNROLL
             for (unsigned n = 0; n < Layout::keys / 8; ++n)
                 KVLOUPE_UNROLL
                 for (unsigned i = 0; i < 2; ++i) {
-                    const std::uint32_t key = first_key + 8 * n + 2 * (lane() % 4) + i;
+                    const std::uint32_t key = first_key + 8 * n + 2 * (lane % 4) + i;
                     const bool hidden = key < seen.begin || key >= seen.end;
                     KVLOUPE_UNROLL
                     for (unsigned head = 0; head < Heads; ++head)
@@ -253,7 +270,7 @@ private:
     __device__ bool infinite_chunk(unsigned begin, unsigned end) const {
         constexpr std::uint32_t exponent = std::is_same_v<T, __half> ? 0x7C00u : 0x7F80u;
         bool found = false;
-        for (unsigned index = begin * Layout::chunks + threadIdx.x; index < end * Layout::chunks; index += Layout::threads) {
+        for (unsigned index = begin * Layout::chunks + thread_again(); index < end * Layout::chunks; index += Layout::threads) {
             const auto* words = reinterpret_cast<const std::uint32_t*>(
                 m_values + index / Layout::chunks * Layout::stride + index % Layout::chunks * 16);
             for (unsigned i = 0; i < 4; ++i)
@@ -268,6 +285,7 @@ private:
         for (unsigned key = 0; key < Layout::keys; ++key) {
             if (!__syncthreads_or(infinite_chunk(key, key + 1))) continue;
             auto* row = reinterpret_cast<T*>(m_values + key * Layout::stride);
+            const unsigned lane = thread_again() % 32;
             KVLOUPE_UNROLL
             for (unsigned head = 0; head < Heads; ++head)
                 KVLOUPE_UNROLL
@@ -277,23 +295,23 @@ private:
                     for (unsigned i = 0; i < Layout::keys / 4; ++i)
                         bits |= __float_as_uint(weights[head][i / 2][2 * half + i % 2]) & (0u - (i == key / 8 * 2 + key % 2));
                     const float weight =
-                        __shfl_sync(all_lanes, __uint_as_float(bits), static_cast<int>(lane() / 4 * 4 + key % 8 / 2));
+                        __shfl_sync(all_lanes, __uint_as_float(bits), static_cast<int>(lane / 4 * 4 + key % 8 / 2));
                     if (weight == 0) continue;
                     KVLOUPE_UNROLL
                     for (unsigned n = 0; n < Dim / 8; ++n)
                         KVLOUPE_UNROLL
                         for (unsigned i = 0; i < 2; ++i)
-                            m_out[head][n][2 * half + i] += weight * to_float(row[8 * n + 2 * (lane() % 4) + i]);
+                            m_out[head][n][2 * half + i] += weight * to_float(row[8 * n + 2 * (lane % 4) + i]);
                 }
             __syncthreads();
-            for (unsigned i = threadIdx.x; i < Dim; i += Layout::threads) row[i] = T{};
+            for (unsigned i = thread_again(); i < Dim; i += Layout::threads) row[i] = T{};
             __syncthreads();
         }
     }
 
     const AttentionArgs& m_args;
+    const PrefillWork& m_work;
     const PrefillRows& m_rows;
-    std::uint32_t m_first_head;
     unsigned char* m_q;       // (Heads, prefill_rows) rows
     unsigned char* m_keys;    // (keys) rows
     unsigned char* m_values;  // (keys) rows
@@ -304,19 +322,20 @@ private:
 };
 
 template <class T, unsigned Dim, unsigned Heads>
-__global__ void __launch_bounds__(128, Heads == 1 && Dim <= 80 ? 3 : 2) prefill_tensor_kernel(PrefillAttention prefill) {
+__global__ void __launch_bounds__(128, Heads == 1 && Dim <= 128 ? 3 : 2) prefill_tensor_kernel(PrefillAttention prefill) {
     KVLOUPE_KERNEL(prefill_tensor_kernel);
     KVLOUPE_DYNAMIC_SHARED(unsigned char, shared);
     const AttentionArgs& args = prefill.args;
     const std::uint32_t per_tile = args.query_heads / Heads;
     const PrefillTile tile = prefill.tiles[prefill.count - 1 - blockIdx.x / per_tile];
     const std::uint32_t first_head = blockIdx.x % per_tile * Heads;
-    const PrefillRows rows(args, tile, 0, prefill_rows, first_head);
-    PrefillBlock<T, Dim, Heads> block(args, rows, first_head, shared);
-    for (unsigned number = 0; number < 2; ++number) {
-        const KeyPass pass = rows.pass(args.span, number);
-        if (pass.begin < pass.end) block.attend(pass);
-    }
+    KVLOUPE_SHARED(unsigned long long, memory, (sizeof(PrefillWork) + 7) / 8);
+    const PrefillWork& work = *reinterpret_cast<const PrefillWork*>(memory);
+    if (threadIdx.x == 0) new (memory) PrefillWork(args, tile, first_head);
+    __syncthreads();
+    PrefillBlock<T, Dim, Heads> block(args, work, shared);
+    for (unsigned number = 0; number < 2; ++number)
+        if (work.passes[number].begin < work.passes[number].end) block.attend(work.passes[number]);
     block.finish();
 }
 

@@ -13,9 +13,9 @@
 // The first-level cache delivers 128 bytes a cycle: activations, 32 bytes a lane in steps of 32, cost 8 cycles a load. One
 // row: 24 cycles for 1,024 bytes of weights, twice the memory's pace. Eight rows: 144 cycles for 2,048 bytes, about 70 % of
 // it; cuBLAS is the better choice from about four rows on where the matrix is f16 or bf16.
-// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %; q8_0 about 60 %, bound by
-// instructions and the load unit (55, and 3.5 words and a scale, for 8.5 bytes); q4_0 and q4_1 about 35 %, bound by instructions (about 60 a lane for
-// 4.5 bytes), which is still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
+// Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %. q8_0 about 60 %, bound by
+// instructions (55 a lane for 8.5 bytes) and the load unit (3.5 words and a scale). q4_0 and q4_1 about 35 %, bound by
+// instructions (about 60 a lane for 4.5 bytes): still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
 // Rejected: activations in shared memory (a barrier and 16 KiB from the second-level cache in front of every block's first
 // weights); a block per matrix row (a reduction of eight warps for each row); asynchronous copies of the weights (registers
 // suffice for the bytes on their way).
@@ -172,7 +172,8 @@ cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t strea
 template <DType Type>
 cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if constexpr (!is_packed<Type>) {
-        if (matrix.cols % 8 != 0 || !is_aligned(matrix.data, 16) || !is_aligned(product.in, 16)) {
+        const bool by_16_bytes = is_aligned(matrix.data, 16) && is_aligned(product.in, 16);
+        if (matrix.cols % 8 != 0 || !by_16_bytes) {
             const dim3 grid((matrix.rows + warps - 1) / warps);
             if (product.rows == 1)
                 return launch(matvec_unaligned_kernel<Type, 1>, grid, dim3(warps * 32), 0, stream, matrix, product);
@@ -190,7 +191,8 @@ cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t 
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if (product.rows == 0 || matrix.rows == 0) return cudaSuccess;
     if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0) return cudaErrorInvalidValue;
-    if (elements_per_pack(matrix.dtype) > 1 && (!is_aligned(matrix.data, 16) || !is_aligned(product.in, 16))) return cudaErrorInvalidValue;
+    if (elements_per_pack(matrix.dtype) > 1 && !(is_aligned(matrix.data, 16) && is_aligned(product.in, 16)))
+        return cudaErrorInvalidValue;
     return with_dtype(matrix.dtype, [&](auto type) { return run_type<decltype(type)::value>(matrix, product, stream); });
 }
 
