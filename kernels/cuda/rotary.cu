@@ -28,6 +28,7 @@ constexpr unsigned heads_per_block = 8;
 
 struct HeadBlocks {
     unsigned of_queries = 0, of_keys = 0;  // blocks in y; those of values follow
+    unsigned first = 0;                    // of this launch
 };
 
 __device__ __forceinline__ float2 cosine_and_sine(double angle) {
@@ -114,14 +115,15 @@ __global__ void __launch_bounds__(threads) turn_and_store(const RotaryStore args
     const CacheLayer& cache = args.cache;
     const unsigned row = blockIdx.x;
     const unsigned half = args.rotary.rotary_dim / 2;
-    const bool values = blockIdx.y >= blocks.of_queries + blocks.of_keys;  // the same for the whole block
+    const unsigned part = blocks.first + blockIdx.y;
+    const bool values = part >= blocks.of_queries + blocks.of_keys;  // the same for the whole block
     if (!values) {
         const double position = args.positions[row];
         for (unsigned i = threadIdx.x; i < half; i += threads) turns[i] = cosine_and_sine(position * args.rotary.frequencies[i]);
         __syncthreads();
     }
-    if (blockIdx.y < blocks.of_queries) {
-        const unsigned first_head = blockIdx.y * heads_per_block;
+    if (part < blocks.of_queries) {
+        const unsigned first_head = part * heads_per_block;
         const unsigned heads = min(heads_per_block, args.query_heads - first_head);
         float* const q = args.q + (std::uint64_t{row} * args.query_heads + first_head) * cache.head_dim_k;
         const unsigned pieces = half / width;
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(threads) turn_and_store(const RotaryStore args
     const auto cache_row = [&](unsigned head) { return (block * cache.kv_heads + head) * cache.block_size + offset; };
     unsigned overflowed = 0;
     if (!values) {
-        const unsigned first_head = (blockIdx.y - blocks.of_queries) * heads_per_block;
+        const unsigned first_head = (part - blocks.of_queries) * heads_per_block;
         const unsigned heads = min(heads_per_block, cache.kv_heads - first_head);
         float* const k = args.k + (std::uint64_t{row} * cache.kv_heads + first_head) * cache.head_dim_k;
         Element* const keys = reinterpret_cast<Element*>(cache.keys.data);
@@ -163,7 +165,7 @@ __global__ void __launch_bounds__(threads) turn_and_store(const RotaryStore args
             }
         }
     } else {
-        const unsigned first_head = (blockIdx.y - blocks.of_queries - blocks.of_keys) * heads_per_block;
+        const unsigned first_head = (part - blocks.of_queries - blocks.of_keys) * heads_per_block;
         const unsigned heads = min(heads_per_block, cache.kv_heads - first_head);
         const float* const v = args.v + (std::uint64_t{row} * cache.kv_heads + first_head) * cache.head_dim_v;
         Element* const stored = reinterpret_cast<Element*>(cache.values.data);
@@ -187,20 +189,12 @@ bool takes_four(const RotaryStore& args) {
 
 unsigned blocks_of(std::uint32_t heads) { return (heads + heads_per_block - 1) / heads_per_block; }
 
-}  // namespace
-
-cudaError_t rotary_store(const RotaryStore& args, cudaStream_t stream) {
-    const CacheLayer& cache = args.cache;
-    if (cache.keys.dtype != cache.values.dtype || args.rotary.rotary_dim > cache.head_dim_k || args.rotary.rotary_dim % 2 != 0)
-        return cudaErrorInvalidValue;
-    if (args.rows == 0) return cudaSuccess;
-    HeadBlocks blocks;
-    blocks.of_queries = args.rotary.rotary_dim > 0 ? blocks_of(args.query_heads) : 0;
-    blocks.of_keys = blocks_of(cache.kv_heads);
-    const dim3 grid(args.rows, blocks.of_queries + 2 * blocks.of_keys);
+// The launch over `count` parts from blocks.first on.
+cudaError_t run(const RotaryStore& args, const HeadBlocks& blocks, DType dtype, unsigned count, cudaStream_t stream) {
+    const dim3 grid(args.rows, count);
     const std::size_t shared_bytes = args.rotary.rotary_dim / 2 * sizeof(float2);
     const bool four = takes_four(args), split = args.rotary.layout == RotaryLayout::half_split;
-    return with_element(cache.keys.dtype, [&](auto element) {
+    return with_element(dtype, [&](auto element) {
         using Element = decltype(element);
         const auto kernel = split ? (four ? turn_and_store<Element, RotaryLayout::half_split, 4>
                                           : turn_and_store<Element, RotaryLayout::half_split, 1>)
@@ -208,6 +202,23 @@ cudaError_t rotary_store(const RotaryStore& args, cudaStream_t stream) {
                                           : turn_and_store<Element, RotaryLayout::adjacent, 1>);
         return launch(kernel, grid, threads, shared_bytes, stream, args, blocks);
     });
+}
+
+}  // namespace
+
+cudaError_t rotary_store(const RotaryStore& args, cudaStream_t stream) {
+    const CacheLayer& cache = args.cache;
+    if (args.rotary.rotary_dim > cache.head_dim_k || args.rotary.rotary_dim % 2 != 0) return cudaErrorInvalidValue;
+    if (args.rows == 0) return cudaSuccess;
+    HeadBlocks blocks;
+    blocks.of_queries = args.rotary.rotary_dim > 0 ? blocks_of(args.query_heads) : 0;
+    blocks.of_keys = blocks_of(cache.kv_heads);
+    const unsigned turned = blocks.of_queries + blocks.of_keys, all = turned + blocks.of_keys;
+    if (cache.keys.dtype == cache.values.dtype) return run(args, blocks, cache.keys.dtype, all, stream);
+    // Keys and values of two precisions: a launch for each.
+    if (const cudaError_t error = run(args, blocks, cache.keys.dtype, turned, stream); error != cudaSuccess) return error;
+    blocks.first = turned;
+    return run(args, blocks, cache.values.dtype, blocks.of_keys, stream);
 }
 
 }  // namespace kvloupe::cuda

@@ -63,7 +63,7 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
 
 struct Story {
     std::string name, model, json;
-    double tolerance = 1e-3;              // of logits, absolute
+    double tolerance = 2e-5;              // of logits, relative to the largest
     std::vector<EventKind> happens = {};  // what the run must show, or it tests nothing
     bool hits = false;
 };
@@ -75,6 +75,9 @@ void story_row(const BackendSubject& subject, const Story& story, Check& check) 
     CHECK_EQUAL(got.problem, std::string());
     CHECK_EQUAL(want.problem, std::string());
     CHECK_THAT(!want.tokens.empty() && !want.logits.empty());
+    std::string happened;
+    for (const auto& event : got.events) happened += std::string(name_of(event.first)) + " " + std::to_string(event.second) + " ";
+    check.note(happened);
     for (const EventKind kind : story.happens) {
         const auto found = got.events.find(kind);
         CHECK_THAT(found != got.events.end() && found->second > 0);
@@ -82,15 +85,17 @@ void story_row(const BackendSubject& subject, const Story& story, Check& check) 
     CHECK_THAT(!story.hits || got.hit_tokens > 0);
     CHECK_THAT(got.events == want.events);
     CHECK_EQUAL(got.logits.size(), want.logits.size());
-    double largest = 0;
+    double largest = 0, scale = 0;
     for (const auto& entry : want.logits) {
         const auto found = got.logits.find(entry.first);
         CHECK_THAT(found != got.logits.end() && found->second.size() == entry.second.size());
-        for (std::size_t i = 0; i < entry.second.size(); ++i)
+        for (std::size_t i = 0; i < entry.second.size(); ++i) {
             largest = std::max(largest, std::abs(static_cast<double>(found->second[i]) - static_cast<double>(entry.second[i])));
+            scale = std::max(scale, std::abs(static_cast<double>(entry.second[i])));
+        }
     }
-    check.note("largest difference of logits " + shown(largest));
-    CHECK_BELOW(largest, story.tolerance);
+    check.note("largest difference of logits " + shown(largest) + " of " + shown(scale));
+    CHECK_BELOW(largest / scale, story.tolerance);
     CHECK_THAT(got.tokens == want.tokens);
 }
 
@@ -118,33 +123,41 @@ std::string requests(const std::vector<std::string>& all) {
 
 std::vector<Row> session_rows(const BackendSubject& subject) {
     const std::string f32 = "{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8}";
+    // Weights of less than f32 meet activations of their own precision on a card where several rows are multiplied, so two
+    // equally good tokens may change places: what follows is given, and its logits are compared.
+    const auto given = [](const std::string& id, int first, int count, int output, const std::string& more = "") {
+        return "{\"id\": \"" + id + "\", \"prompt_tokens\": " + prompt(first, count) + ", \"output_tokens\": " + prompt(first + 5, output) + more + "}";
+    };
+    const std::vector<std::string> forced{given("a", 1, 11, 14), given("b", 2, 5, 18), given("c", 3, 17, 9, ", \"arrival_step\": 4")};
     const std::vector<std::string> three{request("a", 1, 11, 14), request("b", 2, 5, 18), request("c", 3, 17, 9, ", \"arrival_step\": 4")};
     std::vector<Story> stories;
-    for (const char* model : {"tiny-gqa", "tiny-mha", "tiny-mha-tied", "tiny-mqa", "tiny-wide-heads"})
+    for (const char* model : {"tiny-gqa", "tiny-mha", "tiny-wide-heads"})
         stories.push_back({std::string("the model ") + model, model, lanes(f32) + requests(three)});
+    for (const char* model : {"tiny-mha-tied", "tiny-mqa"})
+        stories.push_back({std::string("the model ") + model, model, lanes(f32) + requests(forced), 4e-2});
     for (const char* type : {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1"})
-        stories.push_back({std::string("weights in ") + type, std::string("tiny-gqa/tiny-gqa.") + type + ".gguf", lanes(f32) + requests(three),
-                           std::string(type) == "BF16" ? 5e-2 : 1e-2});
+        stories.push_back({std::string("weights in ") + type, std::string("tiny-gqa/tiny-gqa.") + type + ".gguf", lanes(f32) + requests(forced),
+                           std::string(type) == "BF16" ? 4e-2 : std::string(type) == "F32" ? 2e-5 : 4e-3});
     for (const char* type : {"f16", "bf16"})
         stories.push_back({std::string("a cache in ") + type, "tiny-gqa",
                            lanes("{\"dtype\": \"" + std::string(type) + "\", \"blocks\": 64, \"block_size\": 8}") + requests(three),
-                           std::string(type) == "f16" ? 1e-2 : 8e-2});
+                           std::string(type) == "f16" ? 1e-3 : 8e-3});
     stories.push_back({"a shared beginning is taken from the cache", "tiny-gqa",
                        lanes(f32) + requests({request("a", 1, 24, 6), request("b", 1, 24, 8, ", \"arrival_step\": 3"),
-                                              request("c", 1, 24, 4, ", \"arrival_step\": 5")}), 1e-3, {EventKind::prefix_hit}, true});
+                                              request("c", 1, 24, 4, ", \"arrival_step\": 5")}), 2e-5, {EventKind::prefix_hit}, true});
     stories.push_back({"a fork copies when it writes", "tiny-gqa",
                        lanes(f32) + requests({request("a", 1, 13, 20)}) +
-                           ", \"actions\": [{\"at_step\": 4, \"do\": \"fork\", \"request\": \"a\", \"as\": \"b\", \"prompt_tokens\": [50, 51]}]",
-                       1e-3, {EventKind::fork, EventKind::copy_on_write}});
+                           ", \"actions\": [{\"at_step\": 6, \"do\": \"fork\", \"request\": \"a\", \"as\": \"b\", \"prompt_tokens\": [50, 51]}]",
+                       2e-5, {EventKind::fork, EventKind::copy_on_write}});
     stories.push_back({"samples share their prompt", "tiny-gqa",
-                       lanes(f32) + requests({request("a", 1, 13, 10, ", \"n\": 3, \"temperature\": 0.7")}), 1e-3, {EventKind::fork}});
+                       lanes(f32) + requests({request("a", 1, 13, 10, ", \"n\": 3, \"temperature\": 0.7")}), 2e-5, {EventKind::fork}});
     stories.push_back({"what does not fit is swapped out and comes back", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}",
                              "{\"preemption\": \"swap\", \"swap_blocks\": 16}") +
-                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 1e-3, {EventKind::swap_out, EventKind::swap_in}});
+                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::swap_out, EventKind::swap_in}});
     stories.push_back({"what does not fit is computed again", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}") +
-                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 1e-3, {EventKind::preempt}});
+                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::preempt}});
     stories.push_back({"a window of 12", "tiny-gqa", lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12}") + requests(three)});
     stories.push_back({"a window of 12 with 3 sinks", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3}") + requests(three)});
