@@ -218,9 +218,9 @@ void storiesModelLoads(Check& check) {
 }
 
 void smolLm2Loads(Check& check) {
-    const std::string path = first_file(KVLOUPE_FETCHED_MODELS, "SmolLM2-135M-Instruct", ".gguf");
-    if (path.empty()) SKIP_ROW("SmolLM2 was not fetched (tests/fetch-models.sh), so it was not loaded.");
-    const Loaded loaded = load(path);
+    const std::vector<std::string> files = names_in(KVLOUPE_FETCHED_MODELS, "SmolLM2-135M-Instruct", ".gguf");
+    if (files.empty()) SKIP_ROW("SmolLM2 was not fetched (tests/fetch-models.sh), so it was not loaded.");
+    const Loaded loaded = load(KVLOUPE_FETCHED_MODELS "/" + files.front());
     CHECK_RESULT(loaded);
     const ModelConfig& config = (*loaded)->config;
     CHECK_THAT(config.layers == 30 && config.query_heads == 9 && config.kv_heads == 3 && config.head_dim == 64);

@@ -195,7 +195,7 @@ void millionBlocksAreMadeInSeconds(Check& check) {
     CHECK_EQUAL(lane.step_count(), std::size_t{500});
     CHECK_THAT(lane.sequences().size() > 500);
     check.note(printed("%d steps, %llu events in %lld ms, %llu MiB", 500, static_cast<unsigned long long>(lane.events().size()),
-          timer.milliseconds(), static_cast<unsigned long long>(recording->memory_bytes() >> 20)));
+                       timer.milliseconds(), static_cast<unsigned long long>(recording->memory_bytes() >> 20)));
     timer.start();
     const LaneState state = lane.state_after(499);
     CHECK_THAT(state.used_blocks() > 1000);

@@ -7,7 +7,6 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/support/texts.h"
 
-#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <sys/resource.h>
@@ -20,13 +19,6 @@ namespace {
 
 std::string content(const std::string& path) {
     return file_exists(path) ? read_file(path) : "unreadable";
-}
-
-std::vector<std::string> entries(const std::string& folder) {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
 }
 
 // Writes fail beyond so many bytes a file, as on a full disk.
@@ -61,7 +53,7 @@ void filesAppearOnlyWhenPutInPlace(Check& check) {
         CHECK_EQUAL(content(folder.file("a.txt")), "one");
         CHECK_THAT(output.write("b.txt", "two"));
     }  // given up
-    CHECK_EQUAL(entries(folder.path()), (std::vector<std::string>{"a.txt"}));
+    CHECK_EQUAL(names_in(folder.path()), (std::vector<std::string>{"a.txt"}));
     CHECK_THAT(write_file(folder.file("a.txt"), "three"));
     CHECK_EQUAL(content(folder.file("a.txt")), "three");
 }
@@ -75,7 +67,7 @@ void failedWriteKeepsTheOldFile(Check& check) {
         CHECK_THAT(!write_file(path, std::string(5000, 'x')));
     }
     CHECK_EQUAL(content(folder.file("a.txt")), "old");
-    CHECK_EQUAL(entries(folder.path()), (std::vector<std::string>{"a.txt"}));
+    CHECK_EQUAL(names_in(folder.path()), (std::vector<std::string>{"a.txt"}));
 }
 
 void fullDiskLeavesNothingHalfWritten(Check& check) {
@@ -85,7 +77,7 @@ void fullDiskLeavesNothingHalfWritten(Check& check) {
     CHECK_THAT(!written);
     const std::string message = written.error().message();
     CHECK_OR_SAY(contains(message, "big.json cannot be written: File too large"), message);
-    CHECK_THAT(entries(folder.path()).empty());
+    CHECK_THAT(names_in(folder.path()).empty());
 }
 
 struct ErrorsNameFileReasonAndRemedyCase {
@@ -134,9 +126,9 @@ void resultsAreAllOrNothing(Check& check) {
         CHECK_THAT(!written);
         CHECK_THAT(written.error().message().find("summary.json") != std::string::npos);
     }
-    CHECK_THAT(entries(folder.file("new/results")).empty());
+    CHECK_THAT(names_in(folder.file("new/results")).empty());
     CHECK_THAT(write_results(*writer.recording(), results, {}));
-    CHECK_EQUAL(entries(folder.file("new/results")),
+    CHECK_EQUAL(names_in(folder.file("new/results")),
                 (std::vector<std::string>{"events.csv", "steps.csv", "summary.json", "trace.json"}));
     ResultOptions options;
     options.blocks = true;

@@ -153,7 +153,7 @@ void keyFramesOfALargePoolAreCheap(Check& check) {
     const std::uint64_t events = lane.record().events().bytes();
     const std::uint64_t bytes = lane.record().memory_bytes() - events;
     check.note(printed("key frames of %llu bytes for events of %llu", static_cast<unsigned long long>(bytes),
-          static_cast<unsigned long long>(events)));
+                       static_cast<unsigned long long>(events)));
     CHECK_THAT(bytes < 8 * events);
     Stopwatch timer;
     for (std::size_t step = 0; step < 400; step += 10) CHECK_EQUAL(lane.record().state_after(step).step(), std::uint32_t(step));

@@ -198,8 +198,8 @@ void aMillionTokensTakeOnePass(Check& check) {
     Stopwatch timer;
     const Recount counted = recount(*recording, lane, lane.step_count());
     check.note(printed("%llu tokens, %llu events, %zu sequences recounted in %lld ms", static_cast<unsigned long long>(tokens),
-          static_cast<unsigned long long>(lane.events().size()), lane.sequences().size(),
-          timer.milliseconds()));
+                       static_cast<unsigned long long>(lane.events().size()), lane.sequences().size(),
+                       timer.milliseconds()));
     CHECK_THAT(counted.peak_used_blocks > 1000);
     CHECK_THAT(timer.milliseconds() < 60000);  // far above what it takes; a quadratic pass would exceed it
 }

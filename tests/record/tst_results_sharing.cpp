@@ -295,7 +295,7 @@ void thousandsOfSequencesAreNotQuadratic(Check& check) {
     const std::size_t bytes = summary_json(*recording).size() + events_csv(*recording).size() + steps_csv(*recording).size() +
                               trace_json(*recording, 200000000).size();
     check.note(printed("%zu sequences, %zu bytes in %lld ms", recording->lanes().front()->sequences().size(), bytes,
-          timer.milliseconds()));
+                       timer.milliseconds()));
     CHECK_THAT(timer.milliseconds() < 60000);  // far above what it takes
 }
 

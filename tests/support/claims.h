@@ -74,7 +74,7 @@ bool near(Check& check, T actual, std::type_identity_t<T> expected, const char* 
 #define CHECK_OR_SAY(claim, words)                                                                       \
     do {                                                                                                 \
         if (!(claim)) {                                                                                  \
-            check.fail(std::string("not true: " #claim ": ") + std::string(words), __FILE__, __LINE__);    \
+            check.fail(std::string("not true: " #claim ": ") + std::string(words), __FILE__, __LINE__);  \
             return;                                                                                      \
         }                                                                                                \
     } while (false)

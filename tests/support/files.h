@@ -3,26 +3,28 @@
 // Files that tests read and write.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvloupe::test {
 
 inline bool file_exists(const std::string& path) { return std::filesystem::exists(path); }
 
-// The first by its name, of a folder's files that begin and end so; nothing where there is none.
-inline std::string first_file(const std::string& folder, std::string_view begin, std::string_view end) {
-    std::string first;
+// The names of what a folder holds, in order, of those that begin and end so; none where the folder is absent.
+inline std::vector<std::string> names_in(const std::string& folder, std::string_view begin = "", std::string_view end = "") {
+    std::vector<std::string> names;
     std::error_code absent;
     for (const auto& entry : std::filesystem::directory_iterator(folder, absent)) {
         const std::string name = entry.path().filename().string();
-        if (!name.starts_with(begin) || !name.ends_with(end)) continue;
-        if (first.empty() || entry.path().string() < first) first = entry.path().string();
+        if (name.starts_with(begin) && name.ends_with(end)) names.push_back(name);
     }
-    return first;
+    std::sort(names.begin(), names.end());
+    return names;
 }
 
 // Everything in a file; nothing where it cannot be read.

@@ -3,15 +3,21 @@
 // What tests do with texts and bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvloupe::test {
 
 inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 inline bool contains(std::string_view text, char letter) { return text.find(letter) != std::string_view::npos; }
+// One of several lines.
+inline bool contains(const std::vector<std::string>& lines, std::string_view line) {
+    return std::find(lines.begin(), lines.end(), line) != lines.end();
+}
 
 inline std::string trimmed(std::string_view text) {
     constexpr std::string_view spaces = " \t\n\v\f\r";
