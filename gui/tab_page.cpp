@@ -171,6 +171,16 @@ TabLayout memoryLayout() {
     }};
 }
 
-TabLayout profileLayout() { return {{{"stages", "", Qt::Vertical, Qt::LeftDockWidgetArea, 0, 0}}}; }
+// On top one step; below it what its layers, its stages and its context say; then the numbers.
+TabLayout profileLayout() {
+    const auto left = Qt::LeftDockWidgetArea;
+    return {{
+        {"step-timeline", "", Qt::Vertical, left, 0, 240},
+        {"layers", "step-timeline", Qt::Vertical, left, 530, 310},
+        {"stages", "layers", Qt::Vertical, left, 0, 310},
+        {"roofline", "layers", Qt::Horizontal, left, 530, 310},
+        {"time-per-token", "roofline", Qt::Horizontal, left, 530, 310},
+    }};
+}
 
 }  // namespace kvloupe
