@@ -175,11 +175,11 @@ TabLayout memoryLayout() {
 TabLayout profileLayout() {
     const auto left = Qt::LeftDockWidgetArea;
     return {{
-        {"step-timeline", "", Qt::Vertical, left, 0, 240},
-        {"layers", "step-timeline", Qt::Vertical, left, 530, 310},
-        {"stages", "layers", Qt::Vertical, left, 0, 310},
-        {"roofline", "layers", Qt::Horizontal, left, 530, 310},
-        {"time-per-token", "roofline", Qt::Horizontal, left, 530, 310},
+        {"step-timeline", "", Qt::Vertical, left, 0, 230},
+        {"layers", "step-timeline", Qt::Vertical, left, 530, 300},
+        {"stages", "layers", Qt::Vertical, left, 0, 360},
+        {"roofline", "layers", Qt::Horizontal, left, 530, 300},
+        {"time-per-token", "roofline", Qt::Horizontal, left, 530, 300},
     }};
 }
 

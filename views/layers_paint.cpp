@@ -76,7 +76,7 @@ void LayersView::paintAxis(const Canvas& canvas, const LayersFrame& frame) const
         const double x = frame.x(at);
         painter.setPen(QPen(canvas.colours().grid, 1));
         painter.drawLine(QPointF(x, frame.rows.top()), QPointF(x, frame.rows.bottom()));
-        const QString text = at == 0 ? QStringLiteral("0 µs") : formatDuration(at);
+        const QString text = stride < 1e6 ? QString::number(at / 1e3) + QStringLiteral(" µs") : formatDuration(at);
         const double width = canvas.width(text, style);
         const double left = std::clamp(x - width / 2, frame.axis.left() - canvas.u(8), frame.axis.right() + canvas.u(30) - width);
         canvas.text(QRectF(left, frame.axis.top(), width + 1, frame.axis.height()), text, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
@@ -105,7 +105,7 @@ void LayersView::paintRow(const Canvas& canvas, const LayersFrame& frame, std::s
     painter.restore();
     const double end = std::min(frame.rows.right(), frame.x(static_cast<double>(layer.durationNs)));
     const QRectF bar(frame.rows.left(), row.top(), std::max(2.0, end - frame.rows.left()), row.height());
-    if (layer.outlier) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().focus, canvas.u(1.8));
+    if (layer.outlier) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().focus, canvas.u(row.height() < canvas.u(6) ? 1 : 1.8));
     if (cursor()->locked().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(2));
     else if (cursor()->hover().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(1));
 }

@@ -65,23 +65,26 @@ void RooflineView::paintAxes(const Canvas& canvas, const RooflineFrame& frame) c
         const double left = std::min(x - width / 2, frame.below.right() + canvas.u(8) - width);
         canvas.text(QRectF(left, frame.below.top(), width + 1, line), text, ticks, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     }
+    const bool tera = frame.y.second > 13;
+    const int unitOf = tera ? 12 : 9;
     for (double at = std::ceil(frame.y.first - 1e-9); at <= frame.y.second + 1e-9; at += 1) {
         const double y = frame.toY(at);
         painter.setPen(QPen(canvas.colours().grid, 1));
         painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y));
-        canvas.text(QRectF(frame.left.left(), y - line / 2, frame.left.width(), line), power(std::pow(10, at - 9)), ticks, Qt::AlignRight | Qt::AlignVCenter,
+        canvas.text(QRectF(frame.left.left(), y - line / 2, frame.left.width(), line), power(std::pow(10, at - unitOf)), ticks, Qt::AlignRight | Qt::AlignVCenter,
                     Qt::ElideNone);
     }
     painter.setPen(QPen(canvas.colours().line, 1));
     painter.drawLine(frame.plot.bottomLeft(), frame.plot.bottomRight());
     const TextStyle name{10.5, QFont::Normal, canvas.colours().ink2, false};
-    canvas.text(QRectF(frame.left.left(), frame.plot.top() - canvas.u(18), frame.left.width() + canvas.u(60), canvas.u(15)), tr("GFLOP/s ◐"), name);
+    canvas.text(QRectF(frame.left.left(), frame.plot.top() - canvas.u(18), frame.left.width() + canvas.u(60), canvas.u(15)), tera ? tr("TFLOP/s ◐") : tr("GFLOP/s ◐"), name);
     if (frame.below.height() > 2 * line)
         canvas.text(QRectF(frame.plot.left(), frame.below.top() + line, frame.plot.width(), line), tr("FLOP per byte moved ◐"), name, Qt::AlignCenter);
 }
 
 void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, std::vector<QRectF>& obstacles) const {
     QPainter& painter = canvas.painter();
+    std::vector<QRectF> names;
     for (const Line& line : lines()) {
         const QColor ink = line.measured ? canvas.colours().ink1 : canvas.colours().ink3;
         painter.setPen(QPen(ink, canvas.u(line.measured ? 2 : 1)));
@@ -105,7 +108,7 @@ void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, 
                 const QTransform turned = painter.transform();
                 painter.restore();
                 const QTransform back = turned * painter.transform().inverted();
-                addBoxes(back.map(QLineF(QPointF(0, -canvas.u(10)), QPointF(width, -canvas.u(10)))), canvas.u(14), obstacles);
+                addBoxes(back.map(QLineF(QPointF(0, -canvas.u(10)), QPointF(width, -canvas.u(10)))), canvas.u(14), names);
             }
         }
         if (line.roof <= 0 || ridge >= frame.x.second) continue;
@@ -114,11 +117,13 @@ void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, 
         painter.drawLine(roof);
         addBoxes(roof, canvas.u(5), obstacles);
         const double width = canvas.width(line.roofName, style);
-        const QRectF words(frame.plot.right() - width - canvas.u(2), y - canvas.u(16), width + 1, canvas.u(14));
-        if (words.left() < frame.plot.left()) continue;
+        const double top = y - canvas.u(16) >= frame.plot.top() ? y - canvas.u(16) : y + canvas.u(3);
+        const QRectF words(frame.plot.right() - width - canvas.u(2), top, width + 1, canvas.u(14));
+        if (words.left() < frame.plot.left() || std::any_of(names.begin(), names.end(), [&](const QRectF& other) { return other.intersects(words); })) continue;
         canvas.text(words, line.roofName, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
-        obstacles.push_back(words);
+        names.push_back(words);
     }
+    obstacles.insert(obstacles.end(), names.begin(), names.end());
 }
 
 QRectF RooflineView::measureLink(const Canvas& canvas, const RooflineFrame& frame) const {
@@ -163,6 +168,21 @@ void RooflineView::paintLegend(const Canvas& canvas, const RooflineFrame& frame,
     }
 }
 
+// "86–92 % of the read bandwidth" of decode stages that one ceiling bounds; else "".
+QString RooflineView::shareText(const std::vector<std::size_t>& members) const {
+    const RooflinePoint& first = m_points[members.front()];
+    if (!first.decode || (first.bound.limit != StageLimit::memory && first.bound.limit != StageLimit::compute)) return {};
+    double least = first.bound.share, most = least;
+    for (const std::size_t i : members) {
+        if (m_points[i].bound.limit != first.bound.limit) return {};
+        least = std::min(least, m_points[i].bound.share);
+        most = std::max(most, m_points[i].bound.share);
+    }
+    const QString of = first.bound.limit == StageLimit::memory ? tr("of the read bandwidth") : tr("of the matrix rate");
+    const QString low = QString::number(least * 100, 'f', 0), high = QString::number(most * 100, 'f', 0);
+    return low == high ? tr("%1 % %2").arg(low, of) : tr("%1–%2 % %3").arg(low, high, of);
+}
+
 void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame, const std::vector<QRectF>& obstacles) const {
     QPainter& painter = canvas.painter();
     // Points of both phases mark their places; those that share a phase and a place share a tag.
@@ -195,57 +215,62 @@ void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame,
     }
     const TextStyle bold{11, QFont::DemiBold, {}, false}, hollow{11, QFont::Normal, {}, false};
     const TextStyle detail{10.5, QFont::Normal, canvas.colours().ink2, false};
-    std::vector<QSizeF> sizes;
-    std::vector<std::pair<QString, QString>> words;
+    struct Words {
+        QString name, detail;
+    };
+    std::vector<std::vector<QSizeF>> sizes;
+    std::vector<std::vector<Words>> words;
     for (const auto& members : tagged) {
-        QStringList names;
-        double least = 1e300, most = 0;
-        for (const std::size_t i : members) {
-            names << stageName(m_points[i].kind);
-            least = std::min(least, m_points[i].bound.share);
-            most = std::max(most, m_points[i].bound.share);
+        const TextStyle& style = m_points[members.front()].decode ? bold : hollow;
+        const QString share = shareText(members);
+        std::vector<Words> variants;
+        for (const std::size_t count : {std::size_t{4}, std::size_t{2}, std::size_t{1}}) {
+            if (count > 1 && count / 2 >= members.size()) continue;  // names no more than the next variant does
+            QStringList names;
+            for (std::size_t i = 0; i < std::min(count, members.size()); ++i) names << stageName(m_points[members[i]].kind);
+            QString name = names.join(QStringLiteral(", "));
+            if (members.size() > count) name += tr(" and %1 more").arg(members.size() - count);
+            if (!share.isEmpty()) variants.push_back({name, share});
+            if (share.isEmpty() || count == 1) variants.push_back({name, {}});
         }
-        const RooflinePoint& first = m_points[members.front()];
-        const bool same = std::all_of(members.begin(), members.end(), [&](std::size_t i) { return m_points[i].bound.limit == first.bound.limit; });
-        QString share;
-        if (same && first.decode && (first.bound.limit == StageLimit::memory || first.bound.limit == StageLimit::compute)) {
-            const QString of = first.bound.limit == StageLimit::memory ? tr("of the read bandwidth") : tr("of the matrix rate");
-            const QString low = QString::number(least * 100, 'f', 0), high = QString::number(most * 100, 'f', 0);
-            share = low == high ? tr("%1 % %2").arg(low, of) : tr("%1–%2 % %3").arg(low, high, of);
-        }
-        QString name = names.mid(0, 4).join(QStringLiteral(", "));
-        if (names.size() > 4) name += tr(" and %1 more").arg(names.size() - 4);
-        words.emplace_back(name, share);
-        const TextStyle& style = first.decode ? bold : hollow;
-        sizes.emplace_back(std::max(canvas.width(name, style), share.isEmpty() ? 0 : canvas.width(share, detail)) + 2,
-                           canvas.u(share.isEmpty() ? 14 : 27));
+        std::vector<QSizeF> offered;
+        for (const Words& variant : variants)
+            offered.emplace_back(std::max(canvas.width(variant.name, style), canvas.width(variant.detail, detail)) + 2,
+                                 canvas.u(variant.detail.isEmpty() ? 14 : 27));
+        words.push_back(std::move(variants));
+        sizes.push_back(std::move(offered));
     }
-    const std::vector<QRectF> tags = placeTags(anchors, sizes, frame.plot, obstacles);
+    const std::vector<RooflineTag> tags = placeTags(anchors, sizes, frame.plot, obstacles);
     painter.setPen(QPen(canvas.colours().hatch, 1));
     for (std::size_t i = 0; i < tags.size(); ++i) {  // a line to tags that stand further away
-        if (tags[i].isEmpty()) continue;
+        const QRectF& box = tags[i].box;
+        if (box.isEmpty()) continue;
         const QPointF from = anchors[i].center();
-        const QPointF to(std::clamp(from.x(), tags[i].left(), tags[i].right()), std::clamp(from.y(), tags[i].top(), tags[i].bottom()));
-        if (QLineF(from, to).length() > canvas.u(18)) painter.drawLine(from, to);
+        const QPointF to(std::clamp(from.x(), box.left(), box.right()), std::clamp(from.y(), box.top(), box.bottom()));
+        if (QLineF(from, to).length() > canvas.u(12)) painter.drawLine(from, to);
     }
     for (std::size_t i = 0; i < m_points.size(); ++i) {
         const RooflinePoint& point = m_points[i];
         const QColor colour = colourOf(point.kind, canvas.colours());
         painter.setPen(QPen(point.decode ? canvas.colours().panel : colour, canvas.u(point.decode ? 1 : 2)));
-        painter.setBrush(point.decode ? colour : canvas.colours().panel);
-        painter.drawEllipse(frame.place(point), canvas.u(radius), canvas.u(radius));
+        painter.setBrush(point.decode ? QBrush(colour) : QBrush(Qt::NoBrush));  // a ring around what it covers
+        const double size = canvas.u(point.decode ? radius : radius + 0.7);
+        painter.drawEllipse(frame.place(point), size, size);
         if (m_hovered != i) continue;
         painter.setPen(QPen(canvas.colours().ink1, canvas.u(1.2)));
         painter.setBrush(Qt::NoBrush);
-        painter.drawEllipse(frame.place(point), canvas.u(radius + 2.5), canvas.u(radius + 2.5));
+        painter.drawEllipse(frame.place(point), canvas.u(radius + 3), canvas.u(radius + 3));
     }
     for (std::size_t i = 0; i < tags.size(); ++i) {
-        if (tags[i].isEmpty()) continue;
-        TextStyle style = m_points[tagged[i].front()].decode ? bold : hollow;
-        canvas.text(QRectF(tags[i].topLeft(), QSizeF(tags[i].width(), canvas.u(14))), words[i].first, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
-        if (!words[i].second.isEmpty())
-            canvas.text(QRectF(tags[i].left(), tags[i].top() + canvas.u(13), tags[i].width(), canvas.u(14)), words[i].second, detail,
-                        Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        const QRectF& box = tags[i].box;
+        if (box.isEmpty()) continue;
+        const Words& shown = words[i][tags[i].variant];
+        const Qt::Alignment left = Qt::AlignLeft | Qt::AlignVCenter;
+        canvas.text(QRectF(box.topLeft(), QSizeF(box.width(), canvas.u(14))), shown.name,
+                    m_points[tagged[i].front()].decode ? bold : hollow, left, Qt::ElideNone);
+        if (!shown.detail.isEmpty())
+            canvas.text(QRectF(box.left(), box.top() + canvas.u(13), box.width(), canvas.u(14)), shown.detail, detail, left,
+                        Qt::ElideNone);
     }
 }
 

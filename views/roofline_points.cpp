@@ -49,31 +49,36 @@ std::vector<std::vector<std::size_t>> rooflineClusters(const std::vector<QPointF
     return clusters;
 }
 
-std::vector<QRectF> placeTags(const std::vector<QRectF>& anchors, const std::vector<QSizeF>& sizes, const QRectF& area,
-                              const std::vector<QRectF>& obstacles) {
+namespace {
+
+// Right of it, left, below, above, then the corners.
+QRectF freePlace(const QRectF& anchor, const QSizeF& size, double gap, const QRectF& area, const std::vector<QRectF>& taken) {
+    const double right = anchor.right() + gap, left = anchor.left() - gap - size.width();
+    const double below = anchor.bottom() + gap, above = anchor.top() - gap - size.height();
+    const double middleX = anchor.center().x() - size.width() / 2, middleY = anchor.center().y() - size.height() / 2;
+    const QPointF corners[] = {{right, middleY}, {left, middleY}, {middleX, below}, {middleX, above},
+                               {right, below}, {right, above}, {left, below}, {left, above}};
+    for (const QPointF& corner : corners) {
+        const QRectF tag(corner, size);
+        if (!area.contains(tag)) continue;
+        if (std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(tag); })) return tag;
+    }
+    return {};
+}
+
+}  // namespace
+
+std::vector<RooflineTag> placeTags(const std::vector<QRectF>& anchors, const std::vector<std::vector<QSizeF>>& sizes,
+                                   const QRectF& area, const std::vector<QRectF>& obstacles) {
     std::vector<QRectF> taken = obstacles;
     taken.insert(taken.end(), anchors.begin(), anchors.end());
-    std::vector<QRectF> tags(anchors.size());
+    std::vector<RooflineTag> tags(anchors.size());
     for (std::size_t i = 0; i < anchors.size(); ++i) {
-        const QRectF& anchor = anchors[i];
-        const QSizeF& size = sizes[i];
-        // Right of it, left, below, above, then the corners; and the same further away.
-        for (const double gap : {3.0, 14.0, 28.0, 46.0}) {
-            const double right = anchor.right() + gap, left = anchor.left() - gap - size.width();
-            const double below = anchor.bottom() + gap, above = anchor.top() - gap - size.height();
-            const double middleX = anchor.center().x() - size.width() / 2, middleY = anchor.center().y() - size.height() / 2;
-            const QPointF corners[] = {{right, middleY}, {left, middleY}, {middleX, below}, {middleX, above},
-                                       {right, below}, {right, above}, {left, below}, {left, above}};
-            for (const QPointF& corner : corners) {
-                const QRectF tag(corner, size);
-                if (!area.contains(tag)) continue;
-                if (std::any_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(tag); })) continue;
-                tags[i] = tag;
-                break;
-            }
-            if (!tags[i].isEmpty()) break;
-        }
-        if (!tags[i].isEmpty()) taken.push_back(tags[i]);
+        for (const std::vector<double>& gaps : {std::vector<double>{2, 10}, std::vector<double>{22, 36}})
+            for (std::size_t variant = 0; variant < sizes[i].size() && tags[i].box.isEmpty(); ++variant)
+                for (const double gap : gaps)
+                    if (tags[i].box.isEmpty()) tags[i] = {freePlace(anchors[i], sizes[i][variant], gap, area, taken), variant};
+        if (!tags[i].box.isEmpty()) taken.push_back(tags[i].box);
     }
     return tags;
 }

@@ -31,9 +31,15 @@ std::vector<RooflinePoint> rooflinePoints(const LaneRecord& lane, int step, bool
 // Points that lie closer than `distance` to one another and share a name tag.
 std::vector<std::vector<std::size_t>> rooflineClusters(const std::vector<QPointF>& places, double distance);
 
-// Where tags of the given sizes can stand beside their anchors (the boxes of their points) inside `area`: none overlaps
-// another, an anchor or an obstacle. A tag without room gets an empty rectangle.
-std::vector<QRectF> placeTags(const std::vector<QRectF>& anchors, const std::vector<QSizeF>& sizes, const QRectF& area,
-                              const std::vector<QRectF>& obstacles);
+// A name beside its anchor, the box of the points it names.
+struct RooflineTag {
+    QRectF box;                        // empty: no room
+    std::size_t variant = 0;           // which of the sizes that were offered it has
+};
+
+// Where tags can stand inside `area`: none overlaps another, an anchor or an obstacle. Those in front choose first. Each
+// offers sizes, the fullest text first; what fits only further away gives way to a shorter text nearby.
+std::vector<RooflineTag> placeTags(const std::vector<QRectF>& anchors, const std::vector<std::vector<QSizeF>>& sizes,
+                                   const QRectF& area, const std::vector<QRectF>& obstacles);
 
 }  // namespace kvloupe

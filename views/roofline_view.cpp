@@ -92,10 +92,19 @@ void RooflineView::measureAxes() {
         high = std::max(high, line.roof);
         if (line.slope > 0 && line.roof > 0) right = std::max(right, line.roof / line.slope * 2);
     }
+    double roof = 0;
+    for (const Line& line : lines()) roof = std::max(roof, line.roof);
+    m_topRoof = roof > 0 ? std::log10(roof) : 0;
     m_wholeX = {std::floor(std::log10(left / 1.3)), std::ceil(std::log10(right * 1.3))};
     m_wholeY = {std::floor(std::log10(low / 1.3)), std::ceil(std::log10(high * 1.6) * 2) / 2};
     if (m_wholeX.second - m_wholeX.first < 2) m_wholeX.second = m_wholeX.first + 2;
     if (m_wholeY.second - m_wholeY.first < 2) m_wholeY.second = m_wholeY.first + 2;
+}
+
+// The name of the highest roof stands above it.
+ZoomRange::Range RooflineView::wholeY(double plotHeight) const {
+    const double free = std::min(0.5, 19 * unit() / plotHeight);
+    return {m_wholeY.first, std::max(m_wholeY.second, m_wholeY.first + (m_topRoof - m_wholeY.first) / (1 - free))};
 }
 
 std::vector<RooflineView::Line> RooflineView::lines() const {
@@ -106,9 +115,10 @@ std::vector<RooflineView::Line> RooflineView::lines() const {
                        tr("data sheet %1, bf16 %2").arg(name, formatFlopRate(entry->bf16_flops)), false});
     }
     if (!m_ceilings.measured()) return all;
+    // In words: the mark of a measurement would look like a point on the line.
     const std::string_view type = name_of(m_ceilings.matrix_type);
-    all.push_back({m_ceilings.read_bandwidth, m_ceilings.matrix_rate, tr("read ● %1").arg(formatBandwidth(m_ceilings.read_bandwidth)),
-                   tr("matrix %1 ● %2").arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), formatFlopRate(m_ceilings.matrix_rate)),
+    all.push_back({m_ceilings.read_bandwidth, m_ceilings.matrix_rate, tr("read, measured: %1").arg(formatBandwidth(m_ceilings.read_bandwidth)),
+                   tr("matrix %1, measured: %2").arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), formatFlopRate(m_ceilings.matrix_rate)),
                    true});
     return all;
 }
@@ -123,7 +133,7 @@ RooflineFrame RooflineView::frameFor(const QRectF& area) const {
     frame.left = QRectF(area.left() + 4 * scale, top, left - area.left() - 9 * scale, frame.plot.height());
     frame.below = QRectF(left, frame.plot.bottom() + 2 * scale, frame.plot.width(), area.bottom() - frame.plot.bottom() - 3 * scale);
     frame.x = m_zoomX.of(m_wholeX);
-    frame.y = m_zoomY.of(m_wholeY);
+    frame.y = m_zoomY.of(wholeY(frame.plot.height()));
     return frame;
 }
 
@@ -151,7 +161,7 @@ void RooflineView::zoom(double factorX, double factorY, const QPointF& pivot, co
     const RooflineFrame now = frame();
     const double perX = (now.x.second - now.x.first) / now.plot.width(), perY = (now.y.second - now.y.first) / now.plot.height();
     m_zoomX.zoom(factorX, now.x.first + (pivot.x() - now.plot.left()) * perX, shift.x() * perX, m_wholeX, closest);
-    m_zoomY.zoom(factorY, now.y.first + (now.plot.bottom() - pivot.y()) * perY, -shift.y() * perY, m_wholeY, closest);
+    m_zoomY.zoom(factorY, now.y.first + (now.plot.bottom() - pivot.y()) * perY, -shift.y() * perY, wholeY(now.plot.height()), closest);
     refresh();
     update();
 }

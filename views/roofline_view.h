@@ -68,6 +68,7 @@ private:
     };
     RooflineFrame frameFor(const QRectF& area) const;
     void measureAxes();
+    ZoomRange::Range wholeY(double plotHeight) const;
     std::vector<Line> lines() const;
     const GpuEntry* dataSheet() const;
     void zoom(double factorX, double factorY, const QPointF& pivot, const QPointF& shift);
@@ -79,6 +80,7 @@ private:
     void paintAxes(const Canvas& canvas, const RooflineFrame& frame) const;
     void paintLines(const Canvas& canvas, const RooflineFrame& frame, std::vector<QRectF>& obstacles) const;
     void paintLegend(const Canvas& canvas, const RooflineFrame& frame, std::vector<QRectF>& obstacles) const;
+    QString shareText(const std::vector<std::size_t>& members) const;
     void paintPoints(const Canvas& canvas, const RooflineFrame& frame, const std::vector<QRectF>& obstacles) const;
 
     Ceilings m_ceilings;
@@ -87,6 +89,7 @@ private:
     std::vector<RooflinePoint> m_points;   // decode first
     QStringList m_leftOut;                 // stages without FLOPs
     ZoomRange::Range m_wholeX{-1, 3}, m_wholeY{9, 12};
+    double m_topRoof = 0;                  // log10 of the highest roof, 0: none
     ZoomRange m_zoomX, m_zoomY;
     std::optional<std::size_t> m_hovered;
     QRectF m_link;                         // on screen: asks for the ceilings to be measured

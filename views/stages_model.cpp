@@ -16,6 +16,7 @@ namespace kvloupe {
 namespace {
 
 QString signedText(const QString& magnitude, bool negative) {
+    if (std::none_of(magnitude.begin(), magnitude.end(), [](QChar c) { return c.isDigit() && c != QLatin1Char('0'); })) return magnitude;
     return (negative ? QString(QChar(0x2212)) : QStringLiteral("+")) + magnitude;
 }
 

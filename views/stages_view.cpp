@@ -32,7 +32,7 @@ StagesView::StagesView(Cursor* cursor, QWidget* parent)
     m_ceilingsLabel = new QLabel;
     m_ceilingsLabel->setMinimumWidth(20);
     m_ceilingsLabel->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    m_ceilingsLabel->setAlignment(Qt::AlignRight | Qt::AlignVCenter);
+    m_ceilingsLabel->setIndent(10);
     m_measure = new QPushButton(tr("Measure ceilings"));
     m_measure->setToolTip(tr("Read bandwidth, copy bandwidth and matrix rate of the lane’s device: takes a few seconds"));
     bar()->addWidget(m_sumBox);

@@ -135,7 +135,8 @@ void StepTimelineView::paintStripLabels(const Canvas& canvas, const StepTimeline
         const double width = canvas.width(text, style);
         const double left = std::clamp(frame.stripX(ns), frame.ticks.left(), frame.ticks.right() - width);
         if (left < free) return;
-        canvas.text(QRectF(left, frame.ticks.top(), width + 1, frame.ticks.height()), text, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        canvas.text(QRectF(left, frame.ticks.top() + canvas.u(2), width + 1, frame.ticks.height() - canvas.u(2)), text, style,
+                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
         free = left + width + canvas.u(10);
     };
     for (std::size_t i = 0; i < layers.size(); i += every) label(m_profile->stages[layers[i].begin].beginNs, tr("layer %1").arg(layers[i].layer));
@@ -249,7 +250,7 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
         const double y = area.bottom() - area.height() * ceiling / top;
         painter.setPen(QPen(colours.ink1, canvas.u(1.2), Qt::DashLine));
         painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
-        const QString text = tr("measured read bandwidth ● %1").arg(formatBandwidth(ceiling));
+        const QString text = tr("measured read bandwidth %1").arg(formatBandwidth(ceiling));
         canvas.text(QRectF(area.left(), y - canvas.u(14), area.width(), canvas.u(13)), text, {10.5, QFont::Normal, colours.ink1, false},
                     Qt::AlignRight | Qt::AlignVCenter);
     }
@@ -260,7 +261,7 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
     if (m_profile->stepNs() < m_profile->stagesNs)
         left += tr(" · the stages add up to %1 more than the step").arg(microseconds(m_profile->stagesNs - m_profile->stepNs()));
     QString right;
-    if (const std::size_t count = folded(frame)) right = tr("folded: %1 stages under 3 px").arg(formatCount(count));
+    if (const std::size_t count = folded(frame)) right = tr("folded: %1 under 3 px").arg(formatCount(count));
     canvas.text(frame.caption, right, small, Qt::AlignRight | Qt::AlignVCenter);
     canvas.text(frame.caption.adjusted(0, 0, right.isEmpty() ? 0 : -canvas.width(right, small) - canvas.u(10), 0), left, small);
 }

@@ -159,17 +159,17 @@ StepTimelineFrame StepTimelineView::frameFor(const QRectF& area) const {
         room -= height * scale;
         return true;
     };
-    const bool heads = fits(18), title = fits(19), ticks = fits(14), bars = fits(36), caption = bars && fits(15);
+    const bool heads = fits(18), title = fits(19), ticks = fits(15), bars = fits(28), caption = bars && fits(15);
     const bool fan = fits(12);
-    const double boxes = 24 + std::clamp(room / scale * 0.35, 0.0, 20.0);
+    const double boxes = 24 + std::clamp(room / scale * (bars ? 0.35 : 1), 0.0, 22.0);
     room -= (boxes - 24) * scale;
     if (title) frame.title = takes(19);
     frame.strip = takes(16);
-    if (ticks) frame.ticks = takes(14);
+    if (ticks) frame.ticks = takes(15);
     if (fan) frame.fan = takes(12);
     if (heads) frame.heads = takes(18);
     frame.boxes = takes(boxes);
-    if (bars) frame.bars = takes(36 + std::clamp(room / scale, 0.0, 90.0));
+    if (bars) frame.bars = takes(28 + std::clamp(room / scale, 0.0, 90.0));
     if (caption) frame.caption = takes(15);
     if (!m_profile) return frame;
     frame.wholeNs = std::max(1.0, m_profile->wholeNs());
@@ -219,8 +219,8 @@ std::size_t StepTimelineView::folded(const StepTimelineFrame& frame) const {
     if (!m_profile) return 0;
     const double leastNs = least_box * (frame.endNs - frame.beginNs) / frame.boxes.width();
     std::size_t count = 0;
-    for (const Run& run : runs(frame.beginNs, frame.endNs, leastNs))
-        if (run.end - run.begin > 1) count += run.end - run.begin;
+    for (std::size_t i = m_profile->stageAt(frame.beginNs); i < m_profile->stages.size() && m_profile->stages[i].beginNs < frame.endNs; ++i)
+        if (static_cast<double>(m_profile->stages[i].record.duration_ns) < leastNs) ++count;
     return count;
 }
 

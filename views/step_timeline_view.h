@@ -44,7 +44,7 @@ public:
 
     const std::optional<StepProfile>& profile() const { return m_profile; }
     StepTimelineFrame frame() const { return frameFor(QRectF(rect())); }
-    // Stages of the part in sight that are under 3 px and drawn as one with their neighbours.
+    // Stages of the part in sight that are under 3 px: slivers, drawn as one with those of their neighbours that are too.
     std::size_t folded(const StepTimelineFrame& frame) const;
     // Factors below 1 zoom in; the time `pivotNs` stays where it is. shiftNs: to the right.
     void zoomAt(double factor, double pivotNs, double shiftNs);

@@ -109,7 +109,9 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     const QVariant kept = m_plot->zoomState();
     m_plot->clear();
     m_plot->addPanel({tr("time of a decode step"), PlotNumbers::duration, false, 1});
-    m_plot->setXAxis(tr("tokens of context, all sequences of the step"), PlotNumbers::count);
+    const bool batched = std::any_of(m_points.begin(), m_points.begin() + static_cast<std::ptrdiff_t>(m_shown),
+                                     [](const DecodePoint& point) { return point.sequences > 1; });
+    m_plot->setXAxis(batched ? tr("tokens of context, summed over sequences") : tr("tokens of context"), PlotNumbers::count);
     m_dots = contextBins(points(), most_dots);
 
     PlotCurve line;
@@ -146,7 +148,7 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     }
     if (m_prediction) highest = std::max(highest, m_prediction->at(m_fit->most));
     m_plot->replace(measured, x, y);
-    m_plot->setPanelLimits(0, 0, highest * 1.5);  // the words stand above the curve
+    m_plot->setPanelLimits(0, 0, highest * 1.1);
     m_plot->setXRange(0, m_fit->most);
     m_plot->setLook(colours, textFont());
     addMarks(lane, step);
@@ -154,24 +156,37 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     m_plot->update_();
 }
 
+QString TimePerTokenView::fitText() const {
+    return tr("fit: R² %1, residual %2").arg(QString::number(m_fit->r2, 'f', 3), formatDuration(m_fit->residualNs));
+}
+
+void TimePerTokenView::resizeEvent(QResizeEvent* event) {
+    View::resizeEvent(event);
+    if (m_fit && !isEmptyShown() && cursor()->laneRecord()) addMarks(*cursor()->laneRecord(), cursor()->stepOf(cursor()->lane()));
+}
+
 void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     const Palette& colours = palette_();
     const LaneInfo& info = lane.info();
     PlotOverlayData marks;
-    const QString dot = m_dots.size() < m_shown ? tr("measured, median of the steps at a context") : tr("measured");
-    marks.notes.push_back({0, QStringLiteral("● ") + dot, PlotNote::Sample::none, colours.ink1});
-    QString slope = tr("keys and values %1 per token of context").arg(derived(perToken(m_fit->nsPerToken)));
-    if (m_fit->nsPerToken > 0) slope += tr(" = %1").arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
+    const bool high = m_plot->height() > 230 * unit();  // else the words would leave no room for the curve
+    if (high)
+        marks.notes.push_back({0, m_dots.size() < m_shown ? tr("● measured, median of the steps at a context") : tr("● measured"),
+                               PlotNote::Sample::none, colours.ink1});
+    QString slope = tr("keys and values %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
+    if (m_fit->nsPerToken > 0)
+        slope += tr(" of context = %1").arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
     marks.notes.push_back({0, slope, PlotNote::Sample::fill, colours.keysValues});
-    marks.notes.push_back({0, tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
-                           PlotNote::Sample::fill, colours.weights});
-    marks.notes.push_back({0, tr("fit: R² %1, residual %2").arg(QString::number(m_fit->r2, 'f', 3), formatDuration(m_fit->residualNs)),
-                           PlotNote::Sample::solid, colours.ink2});
+    if (high) {
+        marks.notes.push_back({0, tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
+                               PlotNote::Sample::fill, colours.weights});
+        marks.notes.push_back({0, fitText(), PlotNote::Sample::solid, colours.ink2});
+    }
     if (m_prediction) {
         marks.notes.push_back({0, tr("○ predicted: bytes ÷ %1 + %2 fixed").arg(formatBandwidth(m_prediction->bytesPerSecond), formatDuration(m_prediction->fixedNs)),
                                PlotNote::Sample::dashed, colours.ink1});
         const double there = m_prediction->at(m_fit->most), here = m_fit->at(m_fit->most);
-        marks.labels.push_back({0, there, tr("○"), signedPercent(here > 0 ? there / here - 1 : 0), colours.ink2});
+        marks.labels.push_back({0, there, QStringLiteral("○"), signedPercent(here > 0 ? there / here - 1 : 0), colours.ink2});
     } else {
         marks.notes.push_back({0, tr("no prediction: “Measure ceilings” in Stages"), PlotNote::Sample::none, colours.ink2});
     }
@@ -181,7 +196,7 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     if (m_shown > 0 && m_points[m_shown - 1].step == step) {
         const DecodePoint& now = m_points[m_shown - 1];
         marks.markers.push_back({0, static_cast<double>(now.context), now.ns, PlotMarker::Glyph::ring,
-                                 tr("this step %1").arg(formatDuration(now.ns)), colours.ink1});
+                                 now.context < 0.7 * m_fit->most ? tr("this step %1").arg(formatDuration(now.ns)) : QString(), colours.ink1});
     }
     m_plot->setOverlay(std::move(marks));
 }
@@ -195,7 +210,7 @@ QString TimePerTokenView::tipAtContext(double context) const {
     QStringList lines{tr("context of %1 tokens").arg(formatCount(static_cast<quint64>(std::llround(at))))};
     const QString measured = originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(nearest->ns);
     lines << (nearest->steps == 1 ? tr("%1 in one step").arg(measured) : tr("%1, median of %2 steps").arg(measured, formatCount(nearest->steps)));
-    lines << tr("fit %1").arg(derived(formatDuration(fitted)));
+    lines << tr("%1, here %2").arg(fitText(), derived(formatDuration(fitted)));
     if (m_prediction) {
         const double value = m_prediction->at(at);
         lines << tr("predicted %1 %2, %3").arg(originMark(Origin::predicted), formatDuration(value), signedPercent(fitted > 0 ? value / fitted - 1 : 0));

@@ -36,12 +36,14 @@ protected:
     void refresh() override;
     void refreshSelection() override {}
     void setZoomState(const QVariant& state) override { m_plot->setZoomState(state); }
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     QString emptyText(const LaneRecord* lane, int step) const;
     void readSteps(const LaneRecord& lane);
     void draw(const LaneRecord& lane, int step);
     void addMarks(const LaneRecord& lane, int step);
+    QString fitText() const;
     QString tipAtContext(double context) const;
 
     Ceilings m_ceilings;
