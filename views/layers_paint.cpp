@@ -105,7 +105,11 @@ void LayersView::paintRow(const Canvas& canvas, const LayersFrame& frame, std::s
     painter.restore();
     const double end = std::min(frame.rows.right(), frame.x(static_cast<double>(layer.durationNs)));
     const QRectF bar(frame.rows.left(), row.top(), std::max(2.0, end - frame.rows.left()), row.height());
-    if (layer.outlier) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().focus, canvas.u(row.height() < canvas.u(6) ? 1 : 1.8));
+    if (layer.outlier && row.height() < canvas.u(6)) {  // an outline would hide it
+        painter.fillRect(QRectF(bar.left() - canvas.u(6), row.top() - 1, canvas.u(5), row.height() + 2), canvas.colours().focus);
+    } else if (layer.outlier) {
+        canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().focus, canvas.u(1.8));
+    }
     if (cursor()->locked().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(2));
     else if (cursor()->hover().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(1));
 }

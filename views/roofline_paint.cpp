@@ -117,11 +117,14 @@ void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, 
         painter.drawLine(roof);
         addBoxes(roof, canvas.u(5), obstacles);
         const double width = canvas.width(line.roofName, style);
-        const double top = y - canvas.u(16) >= frame.plot.top() ? y - canvas.u(16) : y + canvas.u(3);
-        const QRectF words(frame.plot.right() - width - canvas.u(2), top, width + 1, canvas.u(14));
-        if (words.left() < frame.plot.left() || std::any_of(names.begin(), names.end(), [&](const QRectF& other) { return other.intersects(words); })) continue;
-        canvas.text(words, line.roofName, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
-        names.push_back(words);
+        for (const double top : {y - canvas.u(16), y + canvas.u(3)}) {
+            const QRectF words(frame.plot.right() - width - canvas.u(2), top, width + 1, canvas.u(14));
+            if (!frame.plot.contains(words)) continue;
+            if (std::any_of(names.begin(), names.end(), [&](const QRectF& other) { return other.intersects(words); })) continue;
+            canvas.text(words, line.roofName, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+            names.push_back(words);
+            break;
+        }
     }
     obstacles.insert(obstacles.end(), names.begin(), names.end());
 }

@@ -239,7 +239,7 @@ QString StepTimelineView::csv() const {
                          QString::number(bound.bytes_per_second, 'g', 9), limitName(bound.limit),
                          layer && layer->outlier ? outlierText(*layer) : QString()});
     }
-    text += csvLine({step, {}, QStringLiteral("between stages (step - sum, derived)"), QString::number(m_profile->stagesNs, 'f', 0),
+    text += csvLine({step, {}, QStringLiteral("between stages: step less sum (derived)"), QString::number(m_profile->stagesNs, 'f', 0),
                      QString::number(m_profile->stepNs() - m_profile->stagesNs, 'f', 0), {}, {}, {}, {}, {}});
     return text;
 }

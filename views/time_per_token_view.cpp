@@ -12,8 +12,6 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::size_t most_dots = 400;   // a plot is hardly wider; more steps share a dot, their median
-
 QString derived(const QString& text) { return originMark(Origin::derived) + QLatin1Char(' ') + text; }
 
 QString perToken(double ns) { return QString::number(ns / 1e3, 'g', 3) + QStringLiteral(" µs"); }
@@ -78,12 +76,14 @@ void TimePerTokenView::refresh() {
     const int step = lane ? cursor()->stepOf(cursor()->lane()) : -1;
     m_fit.reset();
     m_prediction.reset();
+    m_dots.clear();
     m_shown = 0;
     if (lane && lane->info().kv_cache) {
         readSteps(*lane);
         const auto end = std::upper_bound(m_points.begin(), m_points.end(), step, [](int at, const DecodePoint& point) { return at < point.step; });
         m_shown = static_cast<std::size_t>(end - m_points.begin());
-        m_fit = fitDecode(points());
+        m_dots = contextBins(points(), context_ranges);
+        m_fit = fitDecode(m_dots);
         if (m_fit)
             m_prediction = predictDecode(*m_fit, static_cast<double>(lane->info().weight_bytes), static_cast<double>(lane->info().bytes_per_token),
                                          m_ceilings.read_bandwidth);
@@ -112,8 +112,6 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     const bool batched = std::any_of(m_points.begin(), m_points.begin() + static_cast<std::ptrdiff_t>(m_shown),
                                      [](const DecodePoint& point) { return point.sequences > 1; });
     m_plot->setXAxis(batched ? tr("tokens of context, summed over sequences") : tr("tokens of context"), PlotNumbers::count);
-    m_dots = contextBins(points(), most_dots);
-
     PlotCurve line;
     line.colour = colours.line;
     line.fits = false;

@@ -53,7 +53,7 @@ private:
     std::size_t m_read = 0;              // steps of the lane looked at
     std::vector<DecodePoint> m_points;   // ascending steps
     std::size_t m_shown = 0;             // of them, up to the cursor
-    std::vector<ContextBin> m_dots;      // as drawn
+    std::vector<ContextBin> m_dots;      // as drawn, and as fitted: steps of like context share a dot, their median
     std::optional<TokenFit> m_fit;
     std::optional<TokenPrediction> m_prediction;
 };

@@ -8,12 +8,6 @@
 
 namespace kvloupe {
 
-namespace {
-
-constexpr std::size_t fitted_ranges = 64;  // 2,016 pairs: well under a millisecond
-
-}  // namespace
-
 std::vector<ContextBin> contextBins(std::span<const DecodePoint> points, std::size_t most) {
     if (points.empty() || most == 0) return {};
     std::uint32_t least = points.front().context, last = least;
@@ -22,20 +16,21 @@ std::vector<ContextBin> contextBins(std::span<const DecodePoint> points, std::si
         last = std::max(last, point.context);
     }
     const std::size_t distinct = std::size_t{last} - least + 1, ranges = std::min(most, distinct);
-    const auto rangeOf = [&](const DecodePoint& point) {
-        return std::min(ranges - 1, static_cast<std::size_t>((point.context - least) * std::uint64_t{ranges} / distinct));
-    };
+    const double perRange = static_cast<double>(ranges) / static_cast<double>(distinct);
     // Counting sort: the times of a range lie together.
+    std::vector<std::uint32_t> rangeOf(points.size());
     std::vector<std::size_t> begins(ranges + 1);
     std::vector<double> contexts(ranges);
-    for (const DecodePoint& point : points) {
-        ++begins[rangeOf(point) + 1];
-        contexts[rangeOf(point)] += point.context;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+        const auto range = std::min(ranges - 1, static_cast<std::size_t>((points[i].context - least + 0.5) * perRange));
+        rangeOf[i] = static_cast<std::uint32_t>(range);
+        ++begins[range + 1];
+        contexts[range] += points[i].context;
     }
     for (std::size_t i = 1; i <= ranges; ++i) begins[i] += begins[i - 1];
     std::vector<double> times(points.size());
     std::vector<std::size_t> next(begins.begin(), begins.end() - 1);
-    for (const DecodePoint& point : points) times[next[rangeOf(point)]++] = point.ns;
+    for (std::size_t i = 0; i < points.size(); ++i) times[next[rangeOf[i]]++] = points[i].ns;
     std::vector<ContextBin> bins;
     std::vector<double> own;
     for (std::size_t i = 0; i < ranges; ++i) {
@@ -47,17 +42,13 @@ std::vector<ContextBin> contextBins(std::span<const DecodePoint> points, std::si
     return bins;
 }
 
-std::optional<TokenFit> fitDecode(std::span<const DecodePoint> points) {
-    if (points.size() < fewest_decode_steps) return std::nullopt;
-    const std::vector<ContextBin> bins = contextBins(points, fitted_ranges);
+std::optional<TokenFit> fitDecode(std::span<const ContextBin> bins) {
+    if (bins.size() < 3) return std::nullopt;
     TokenFit fit;
-    fit.steps = points.size();
-    fit.least = fit.most = points.front().context;
-    for (const DecodePoint& point : points) {
-        fit.least = std::min(fit.least, static_cast<double>(point.context));
-        fit.most = std::max(fit.most, static_cast<double>(point.context));
-    }
-    if (bins.size() < 3 || fit.most - fit.least < least_context_span) return std::nullopt;
+    for (const ContextBin& bin : bins) fit.steps += bin.steps;
+    fit.least = bins.front().context;
+    fit.most = bins.back().context;
+    if (fit.steps < fewest_decode_steps || fit.most - fit.least < least_context_span) return std::nullopt;
     std::vector<double> values;
     values.reserve(bins.size() * (bins.size() - 1) / 2);
     for (std::size_t i = 0; i < bins.size(); ++i)

@@ -37,7 +37,7 @@ struct TokenFit {
     double nsPerToken = 0;
     double r2 = 0;                     // 1 - residual / total sum of squares, over the medians, each weighed by its steps
     double residualNs = 0;             // median of the absolute differences to the medians
-    double least = 0, most = 0;        // contexts that were measured
+    double least = 0, most = 0;        // contexts: of the first and the last range
     std::size_t steps = 0;
 
     double at(double context) const { return fixedNs + nsPerToken * context; }
@@ -46,8 +46,10 @@ struct TokenFit {
 inline constexpr std::size_t fewest_decode_steps = 8;
 inline constexpr double least_context_span = 8;  // tokens
 
-// Empty where there are fewer steps, or contexts closer together, than a line needs.
-std::optional<TokenFit> fitDecode(std::span<const DecodePoint> points);
+// bins: of contextBins(), at most context_ranges, so that their pairs stay few (19,900). Empty where there are fewer steps,
+// or contexts closer together, than a line needs.
+inline constexpr std::size_t context_ranges = 200;
+std::optional<TokenFit> fitDecode(std::span<const ContextBin> bins);
 
 // What bytes alone ask for: (weights + context * bytes per token) / bandwidth + fixed. `fixed` is what the fit takes more
 // than that at the shortest measured context, at least 0: so the prediction starts where the measurement does, and their
