@@ -49,10 +49,14 @@ void TabPage::arrange() {
         dock->setFloating(false);
         if (place.beside.isEmpty())
             addDockWidget(place.area, dock);
+        else if (place.tabbed)
+            tabifyDockWidget(dockOf(place.beside), dock);
         else
             splitDockWidget(dockOf(place.beside), dock, place.orientation);
         dock->show();
     }
+    for (const DockPlace& place : m_places)
+        if (place.tabbed) dockOf(place.beside)->raise();
     m_own = false;
     if (isVisible()) giveSizes();
 }
@@ -152,7 +156,6 @@ TabLayout compareLayout() {
         {"kv-bytes", "", Qt::Vertical, left, 800, 330},
         {"step-time", "kv-bytes", Qt::Horizontal, left, 800, 330},
         {"logits", "kv-bytes", Qt::Vertical, left, 800, 260},
-        {"sweep", "step-time", Qt::Vertical, left, 800, 260},
         {"comparison", "", Qt::Vertical, bottom, 0, 200},
     }, bottom};
 }
@@ -180,6 +183,7 @@ TabLayout profileLayout() {
         {"stages", "layers", Qt::Vertical, left, 0, 360},
         {"roofline", "layers", Qt::Horizontal, left, 530, 300},
         {"time-per-token", "roofline", Qt::Horizontal, left, 530, 300},
+        {"sweep", "time-per-token", Qt::Horizontal, left, 0, 0, true},
     }};
 }
 

@@ -47,7 +47,7 @@ void RooflineView::paintContent(QPainter& painter, const QRectF& area) {
     const bool onScreen = area == QRectF(rect());
     const QRectF link = m_ceilings.measured() ? QRectF() : measureLink(canvas, frame);
     if (onScreen) m_link = link;
-    if (!link.isEmpty()) obstacles.push_back(link);
+    if (!link.isEmpty()) obstacles.push_back(link.united(QRectF(frame.plot.topLeft(), link.bottomLeft())));
     paintPoints(canvas, frame, obstacles);
     painter.restore();
 }

@@ -21,6 +21,10 @@ constexpr double most_above = 1.6;       // bars end at so many times the ceilin
 
 QString microseconds(double ns) { return formatDuration(ns); }
 
+QString perSecond(double value) {
+    return value < 1000 ? QString::number(value, 'f', 1) : formatCount(static_cast<quint64>(std::llround(value)));
+}
+
 QString gigabytes(double bytesPerSecond) {
     const double value = bytesPerSecond / 1e9;
     return QString::number(value, 'f', value < 9.95 ? 1 : 0);
@@ -47,8 +51,7 @@ void StepTimelineView::paintTitle(const Canvas& canvas, const StepTimelineFrame&
     const StepRecord& record = m_profile->record;
     QString time = formatDuration(m_profile->stepNs());
     if (m_profile->stepNs() > 0 && record.computed_tokens > 0)
-        time += tr(", %1 tokens per second")
-                    .arg(QString::number(static_cast<double>(record.computed_tokens) * 1e9 / m_profile->stepNs(), 'f', 1));
+        time += tr(", %1 tokens per second").arg(perSecond(static_cast<double>(record.computed_tokens) * 1e9 / m_profile->stepNs()));
     const QString name = stepName(*m_profile), other = otherStepText(*m_profile);
     const double needed = canvas.width(name, bold) + canvas.width(time, plain) + canvas.u(30) +
                           (other.isEmpty() ? 0 : canvas.width(other, aside) + canvas.u(14));
@@ -240,8 +243,9 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
         const QString number = gigabytes(rate), named = number + QStringLiteral(" GB/s");
         const QString text = canvas.width(named, small) + canvas.u(8) < bar.width() ? named : number;
         if (rate <= 0 || canvas.width(text, small) + canvas.u(6) > bar.width()) continue;
-        const double y = std::min(bar.top() + canvas.u(2), area.bottom() - canvas.u(14));
-        canvas.text(QRectF(left + canvas.u(4), std::max(y, area.top()), bar.width(), canvas.u(13)), text, {10.5, QFont::Normal, colours.ink1, false},
+        // In the bar, or above it where it is low.
+        const double y = bar.height() >= canvas.u(14) ? bar.top() + canvas.u(1) : std::max(area.top(), bar.top() - canvas.u(13));
+        canvas.text(QRectF(left + canvas.u(4), y, bar.width(), canvas.u(13)), text, {10.5, QFont::Normal, colours.ink1, false},
                     Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     }
     painter.setPen(QPen(colours.line, 1));

@@ -14,7 +14,9 @@ namespace {
 
 QString derived(const QString& text) { return originMark(Origin::derived) + QLatin1Char(' ') + text; }
 
-QString perToken(double ns) { return QString::number(ns / 1e3, 'g', 3) + QStringLiteral(" µs"); }
+QString perToken(double ns) {
+    return QString::number(ns / 1e3, 'g', 3).replace(QLatin1Char('-'), QChar(0x2212)) + QStringLiteral(" µs");
+}
 
 QString signedPercent(double share) {
     const QString text = formatPercent(std::abs(share));
@@ -138,15 +140,22 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     if (m_fit->nsPerToken > 0) m_plot->fillBetween(fitted, fixed, pale(colours.keysValues));
     if (m_prediction) m_plot->replace(predicted, {m_fit->least, m_fit->most}, {m_prediction->at(m_fit->least), m_prediction->at(m_fit->most)});
     QVector<double> x, y;
-    double highest = m_fit->at(m_fit->most);
+    std::vector<double> heights;
     for (const ContextBin& dot : m_dots) {
         x.append(dot.context);
         y.append(dot.ns);
-        highest = std::max(highest, dot.ns);
+        heights.push_back(dot.ns);
     }
-    if (m_prediction) highest = std::max(highest, m_prediction->at(m_fit->most));
     m_plot->replace(measured, x, y);
-    m_plot->setPanelLimits(0, 0, highest * 1.1);
+    // A few steps that something interrupted must not flatten all others: what lies above the picture is counted.
+    double top = std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
+    const auto most = heights.begin() + static_cast<std::ptrdiff_t>(heights.size() * 9 / 10);
+    std::nth_element(heights.begin(), most, heights.end());
+    top = std::max(top, most != heights.end() ? *most : 0) * 1.15;
+    const double highest = *std::max_element(heights.begin(), heights.end());
+    if (highest < top * 1.5) top = std::max(top, highest * 1.08);
+    m_above = static_cast<std::size_t>(std::count_if(heights.begin(), heights.end(), [top](double ns) { return ns > top; }));
+    m_plot->setPanelLimits(0, 0, top);
     m_plot->setXRange(0, m_fit->most);
     m_plot->setLook(colours, textFont());
     addMarks(lane, step);
@@ -155,12 +164,14 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
 }
 
 QString TimePerTokenView::fitText() const {
-    return tr("fit: R² %1, residual %2").arg(QString::number(m_fit->r2, 'f', 3), formatDuration(m_fit->residualNs));
+    return tr("fit: R² %1, residual %2")
+        .arg(QString::number(m_fit->r2, 'f', 3).replace(QLatin1Char('-'), QChar(0x2212)), formatDuration(m_fit->residualNs));
 }
 
 void TimePerTokenView::resizeEvent(QResizeEvent* event) {
     View::resizeEvent(event);
-    if (m_fit && !isEmptyShown() && cursor()->laneRecord()) addMarks(*cursor()->laneRecord(), cursor()->stepOf(cursor()->lane()));
+    // How many words there are depends on the height, and the room for the curve on them.
+    if (m_fit && !isEmptyShown() && cursor()->laneRecord()) draw(*cursor()->laneRecord(), cursor()->stepOf(cursor()->lane()));
 }
 
 void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
@@ -174,6 +185,8 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     QString slope = tr("keys and values %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
     if (m_fit->nsPerToken > 0)
         slope += tr(" of context = %1").arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
+    else
+        slope = tr("keys and values: no growth with context found, %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
     marks.notes.push_back({0, slope, PlotNote::Sample::fill, colours.keysValues});
     if (high) {
         marks.notes.push_back({0, tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
@@ -188,6 +201,9 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     } else {
         marks.notes.push_back({0, tr("no prediction: “Measure ceilings” in Stages"), PlotNote::Sample::none, colours.ink2});
     }
+    if (m_above > 0)
+        marks.notes.push_back({0, m_above == 1 ? tr("1 dot lies above the picture") : tr("%1 dots lie above the picture").arg(m_above),
+                               PlotNote::Sample::none, colours.ink2});
     if (windowed(info))
         marks.notes.push_back({0, tr("a window bounds what a step reads: not a line"), PlotNote::Sample::none, colours.ink2});
     marks.labels.push_back({0, m_fit->at(m_fit->most), QStringLiteral("●"), formatDuration(m_fit->at(m_fit->most)), colours.ink1});
