@@ -38,7 +38,8 @@ QString formatFlopRate(double flopsPerSecond) {
 }
 
 QString formatBandwidth(double bytesPerSecond) {
-    return bytesPerSecond < 1e12 ? formatRate(bytesPerSecond) : threeDigits(bytesPerSecond / 1e12) + QStringLiteral(" TB/s");
+    return bytesPerSecond < 1e12 ? formatRate(bytesPerSecond)
+                                 : threeDigits(bytesPerSecond / 1e12) + QStringLiteral(" TB/s");
 }
 
 QString ceilingsText(const Ceilings& ceilings) {
@@ -48,15 +49,16 @@ QString ceilingsText(const Ceilings& ceilings) {
     const std::string_view type = name_of(ceilings.matrix_type);
     if (ceilings.matrix_rate > 0)
         text += translated(", matrix %1 %2 %3")
-                    .arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), mark, formatFlopRate(ceilings.matrix_rate));
+                    .arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), mark,
+                         formatFlopRate(ceilings.matrix_rate));
     return text;
 }
 
 QString dataSheetText(const GpuEntry* entry) {
     if (!entry) return {};
     return translated("data sheet %1: %2, %3 bf16")
-        .arg(QString::fromUtf8(entry->name.data(), static_cast<qsizetype>(entry->name.size())), formatBandwidth(entry->bandwidth),
-             formatFlopRate(entry->bf16_flops));
+        .arg(QString::fromUtf8(entry->name.data(), static_cast<qsizetype>(entry->name.size())),
+             formatBandwidth(entry->bandwidth), formatFlopRate(entry->bf16_flops));
 }
 
 }  // namespace kvloupe

@@ -36,9 +36,12 @@ void LayersView::paintContent(QPainter& painter, const QRectF& area) {
     const auto label = [&](std::size_t place, double y, bool marked) {
         const ProfiledLayer& layer = layers[place];
         const TextStyle style{marked ? 11.0 : 10.5, marked ? QFont::DemiBold : QFont::Normal,
-                              layer.outlier ? canvas.colours().focus : marked ? canvas.colours().ink1 : canvas.colours().ink3, false};
-        canvas.text(QRectF(frame.labels.left(), y - line / 2, frame.labels.width(), line), QString::number(layer.layer), style,
-                    Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
+                              layer.outlier ? canvas.colours().focus
+                              : marked      ? canvas.colours().ink1
+                                            : canvas.colours().ink3,
+                              false};
+        canvas.text(QRectF(frame.labels.left(), y - line / 2, frame.labels.width(), line), QString::number(layer.layer),
+                    style, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
         if (frame.times.isEmpty()) return;
         canvas.number(QRectF(frame.times.left(), y - line / 2, frame.times.width(), line), Origin::measured,
                       formatDuration(static_cast<double>(layer.durationNs)), style);
@@ -48,7 +51,8 @@ void LayersView::paintContent(QPainter& painter, const QRectF& area) {
         const std::size_t at = slowest(first, frame.perRow);
         const double y = rowRect(frame, first).center().y();
         const bool marked = layers[at].outlier || cursor()->locked().layer == layers[at].layer;
-        const bool close = std::any_of(taken.begin(), taken.end(), [&](double other) { return std::abs(other - y) < line; });
+        const bool close =
+            std::any_of(taken.begin(), taken.end(), [&](double other) { return std::abs(other - y) < line; });
         if (marked && y - lastMarked >= line * 0.9) {
             label(at, y, true);
             lastMarked = y;
@@ -58,8 +62,8 @@ void LayersView::paintContent(QPainter& painter, const QRectF& area) {
     }
     if (frame.perRow <= 1) return;
     paintFoldedEdge(canvas, frame.rows.topRight(), frame.rows.bottomRight());
-    canvas.text(frame.caption, tr("folded: the slowest of %1 layers per row").arg(frame.perRow), {10.5, QFont::Normal, canvas.colours().ink2, false},
-                Qt::AlignRight | Qt::AlignVCenter);
+    canvas.text(frame.caption, tr("folded: the slowest of %1 layers per row").arg(frame.perRow),
+                {10.5, QFont::Normal, canvas.colours().ink2, false}, Qt::AlignRight | Qt::AlignVCenter);
 }
 
 void LayersView::paintAxis(const Canvas& canvas, const LayersFrame& frame) const {
@@ -78,8 +82,10 @@ void LayersView::paintAxis(const Canvas& canvas, const LayersFrame& frame) const
         painter.drawLine(QPointF(x, frame.rows.top()), QPointF(x, frame.rows.bottom()));
         const QString text = stride < 1e6 ? QString::number(at / 1e3) + QStringLiteral(" µs") : formatDuration(at);
         const double width = canvas.width(text, style);
-        const double left = std::clamp(x - width / 2, frame.axis.left() - canvas.u(8), frame.axis.right() + canvas.u(30) - width);
-        canvas.text(QRectF(left, frame.axis.top(), width + 1, frame.axis.height()), text, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        const double left =
+            std::clamp(x - width / 2, frame.axis.left() - canvas.u(8), frame.axis.right() + canvas.u(30) - width);
+        canvas.text(QRectF(left, frame.axis.top(), width + 1, frame.axis.height()), text, style,
+                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     }
 }
 
@@ -99,19 +105,23 @@ void LayersView::paintRow(const Canvas& canvas, const LayersFrame& frame, std::s
         if (right - left < 0.5 && i + 1 < layer.end) continue;
         if (right <= frame.rows.left()) continue;
         const bool seam = right - left > canvas.u(3) && row.height() >= canvas.u(6) && i + 1 < layer.end;
-        painter.fillRect(QRectF(drawn, row.top() + gap / 2, right - drawn - (seam ? 1 : 0), row.height() - gap), colourOf(stage.record.kind, canvas.colours()));
+        painter.fillRect(QRectF(drawn, row.top() + gap / 2, right - drawn - (seam ? 1 : 0), row.height() - gap),
+                         colourOf(stage.record.kind, canvas.colours()));
         drawn = right;
     }
     painter.restore();
     const double end = std::min(frame.rows.right(), frame.x(static_cast<double>(layer.durationNs)));
     const QRectF bar(frame.rows.left(), row.top(), std::max(2.0, end - frame.rows.left()), row.height());
     if (layer.outlier && row.height() < canvas.u(6)) {  // an outline would hide it
-        painter.fillRect(QRectF(bar.left() - canvas.u(6), row.top() - 1, canvas.u(5), row.height() + 2), canvas.colours().focus);
+        painter.fillRect(QRectF(bar.left() - canvas.u(6), row.top() - 1, canvas.u(5), row.height() + 2),
+                         canvas.colours().focus);
     } else if (layer.outlier) {
         canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().focus, canvas.u(1.8));
     }
-    if (cursor()->locked().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(2));
-    else if (cursor()->hover().layer == layer.layer) canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(1));
+    if (cursor()->locked().layer == layer.layer)
+        canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(2));
+    else if (cursor()->hover().layer == layer.layer)
+        canvas.outline(bar.adjusted(-1, 0, 1, 0), canvas.colours().ink1, canvas.u(1));
 }
 
 }  // namespace kvloupe

@@ -36,14 +36,17 @@ void LayersView::refresh() {
     setSubtitle({});
     if (!m_profile) {
         const bool canStep = lane && step < 0;
-        return setEmpty(noStagesText(lane, step), canStep ? tr("Step") : QString(), canStep ? QStringLiteral("step") : QString());
+        return setEmpty(noStagesText(lane, step), canStep ? tr("Step") : QString(),
+                        canStep ? QStringLiteral("step") : QString());
     }
     if (m_profile->layers.empty())
-        return setEmpty(tr("Step %1 has no stages that belong to a layer: it computed no token.").arg(formatCount(static_cast<quint64>(m_profile->step))));
+        return setEmpty(tr("Step %1 has no stages that belong to a layer: it computed no token.")
+                            .arg(formatCount(static_cast<quint64>(m_profile->step))));
     if (isEmptyShown()) setEmpty({});
     QString text = otherStepText(*m_profile);
     if (text.isEmpty()) text = stepName(*m_profile);
-    const auto marked = std::count_if(m_profile->layers.begin(), m_profile->layers.end(), [](const ProfiledLayer& layer) { return layer.outlier; });
+    const auto marked = std::count_if(m_profile->layers.begin(), m_profile->layers.end(),
+                                      [](const ProfiledLayer& layer) { return layer.outlier; });
     text += tr(" · median %1 %2").arg(originMark(Origin::derived), formatDuration(m_profile->medianLayerNs));
     if (marked > 0) text += marked == 1 ? tr(" · 1 stands out") : tr(" · %1 stand out").arg(marked);
     if (m_zoom.zoomed()) text += tr(" · zoomed, F shows all");
@@ -87,11 +90,13 @@ LayersFrame LayersView::frameFor(const QRectF& area) const {
     const std::size_t count = m_profile ? m_profile->layers.size() : 1;
     if (frame.rows.height() < least_row * scale * static_cast<double>(count)) {
         frame.rows.setBottom(std::max(top + 4, frame.rows.bottom() - 15 * scale));
-        frame.perRow = static_cast<std::size_t>(std::ceil(least_row * scale * static_cast<double>(count) / frame.rows.height()));
+        frame.perRow =
+            static_cast<std::size_t>(std::ceil(least_row * scale * static_cast<double>(count) / frame.rows.height()));
         frame.caption = QRectF(area.left() + 8 * scale, frame.rows.bottom(), area.width() - 16 * scale, 15 * scale);
     }
     const std::size_t rows = (count + frame.perRow - 1) / frame.perRow;
-    frame.rowHeight = std::min(most_row * scale, frame.rows.height() / static_cast<double>(std::max<std::size_t>(rows, 1)));
+    frame.rowHeight =
+        std::min(most_row * scale, frame.rows.height() / static_cast<double>(std::max<std::size_t>(rows, 1)));
     frame.rows.setHeight(frame.rowHeight * static_cast<double>(rows));
     frame.labels = QRectF(area.left() + 8 * scale, top, labels, frame.rows.height());
     if (times > 0) frame.times = QRectF(frame.rows.right() + 4 * scale, top, times, frame.rows.height());
@@ -141,16 +146,19 @@ QString LayersView::tipAt(const QPointF& position) const {
     const QString measured = originMark(Origin::measured), derived = originMark(Origin::derived);
     QStringList lines{tr("layer %1 %2 %3, median of the layers %4 %5")
                           .arg(layer.layer)
-                          .arg(measured, formatDuration(static_cast<double>(layer.durationNs)), derived, formatDuration(m_profile->medianLayerNs))};
+                          .arg(measured, formatDuration(static_cast<double>(layer.durationNs)), derived,
+                               formatDuration(m_profile->medianLayerNs))};
     if (now.perRow > 1) lines << tr("the slowest of the %1 layers in this row").arg(now.perRow);
     const double from = m_profile->stages[layer.begin].beginNs, at = from + now.nsAt(position.x());
     const std::size_t under = m_profile->stageAt(at);
     const bool onBar = position.x() >= now.rows.left() && under >= layer.begin && under < layer.end;
     for (std::size_t i = layer.begin; i < layer.end && !onBar; ++i) {
         const StageRecord& stage = m_profile->stages[i].record;
-        lines << tr("%1 %2 %3").arg(stageName(stage.kind), measured, formatDuration(static_cast<double>(stage.duration_ns)));
+        lines << tr("%1 %2 %3")
+                     .arg(stageName(stage.kind), measured, formatDuration(static_cast<double>(stage.duration_ns)));
     }
-    if (onBar) lines << stageName(m_profile->stages[under].record.kind) << stageTip(m_profile->stages[under].work(), m_ceilings);
+    if (onBar)
+        lines << stageName(m_profile->stages[under].record.kind) << stageTip(m_profile->stages[under].work(), m_ceilings);
     if (layer.outlier) lines << outlierText(layer) << outlierRule();
     return lines.join(QLatin1Char('\n'));
 }
@@ -191,7 +199,8 @@ void LayersView::wheelEvent(QWheelEvent* event) {
     if (event->modifiers() & Qt::ShiftModifier || turned.y() == 0)
         zoom(1, now.beginNs, -(turned.y() != 0 ? turned.y() : turned.x()) / 120.0 * (now.endNs - now.beginNs) * 0.1);
     else
-        zoom(std::pow(per_notch, turned.y() / 120.0), std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs), 0);
+        zoom(std::pow(per_notch, turned.y() / 120.0), std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs),
+             0);
     zoomChanged();
 }
 
@@ -199,7 +208,10 @@ void LayersView::walk(int by) {
     const auto& shown = cursor()->hover().layer ? cursor()->hover().layer : cursor()->locked().layer;
     const auto from = shown ? placeOf(*shown) : std::nullopt;
     const int last = static_cast<int>(m_profile->layers.size()) - 1;
-    const auto to = static_cast<std::size_t>(std::clamp(from ? static_cast<int>(*from) + by : by > 0 ? 0 : last, 0, last));
+    const auto to = static_cast<std::size_t>(std::clamp(from     ? static_cast<int>(*from) + by
+                                                        : by > 0 ? 0
+                                                                 : last,
+                                                        0, last));
     cursor()->setHover(pickOf(to));
     const QRectF row = rowRect(frame(), to);
     const QPointF place(frame().labels.center().x(), row.center().y());
@@ -232,14 +244,16 @@ void LayersView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString LayersView::csv() const {
-    QString text = csvLine({"step", "layer", "stage", "time ns (measured)", "layer time ns (measured)", "median layer ns (derived)",
-                            "outlier (derived)"});
+    QString text = csvLine({"step", "layer", "stage", "time ns (measured)", "layer time ns (measured)",
+                            "median layer ns (derived)", "outlier (derived)"});
     if (!m_profile) return text;
     for (const ProfiledLayer& layer : m_profile->layers)
         for (std::size_t i = layer.begin; i < layer.end; ++i)
-            text += csvLine({QString::number(m_profile->step), QString::number(layer.layer), stageName(m_profile->stages[i].record.kind),
+            text += csvLine({QString::number(m_profile->step), QString::number(layer.layer),
+                             stageName(m_profile->stages[i].record.kind),
                              QString::number(m_profile->stages[i].record.duration_ns), QString::number(layer.durationNs),
-                             QString::number(m_profile->medianLayerNs, 'f', 0), layer.outlier ? outlierText(layer) : QString()});
+                             QString::number(m_profile->medianLayerNs, 'f', 0),
+                             layer.outlier ? outlierText(layer) : QString()});
     return text;
 }
 

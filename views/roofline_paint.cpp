@@ -63,7 +63,8 @@ void RooflineView::paintAxes(const Canvas& canvas, const RooflineFrame& frame) c
         const QString text = power(std::pow(10, at));
         const double width = canvas.width(text, ticks);
         const double left = std::min(x - width / 2, frame.below.right() + canvas.u(8) - width);
-        canvas.text(QRectF(left, frame.below.top(), width + 1, line), text, ticks, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        canvas.text(QRectF(left, frame.below.top(), width + 1, line), text, ticks, Qt::AlignLeft | Qt::AlignVCenter,
+                    Qt::ElideNone);
     }
     const bool tera = frame.y.second > 13;
     const int unitOf = tera ? 12 : 9;
@@ -71,15 +72,18 @@ void RooflineView::paintAxes(const Canvas& canvas, const RooflineFrame& frame) c
         const double y = frame.toY(at);
         painter.setPen(QPen(canvas.colours().grid, 1));
         painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y));
-        canvas.text(QRectF(frame.left.left(), y - line / 2, frame.left.width(), line), power(std::pow(10, at - unitOf)), ticks, Qt::AlignRight | Qt::AlignVCenter,
-                    Qt::ElideNone);
+        canvas.text(QRectF(frame.left.left(), y - line / 2, frame.left.width(), line), power(std::pow(10, at - unitOf)),
+                    ticks, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
     }
     painter.setPen(QPen(canvas.colours().line, 1));
     painter.drawLine(frame.plot.bottomLeft(), frame.plot.bottomRight());
     const TextStyle name{10.5, QFont::Normal, canvas.colours().ink2, false};
-    canvas.text(QRectF(frame.left.left(), frame.plot.top() - canvas.u(18), frame.left.width() + canvas.u(60), canvas.u(15)), tera ? tr("TFLOP/s ◐") : tr("GFLOP/s ◐"), name);
+    canvas.text(
+        QRectF(frame.left.left(), frame.plot.top() - canvas.u(18), frame.left.width() + canvas.u(60), canvas.u(15)),
+        tera ? tr("TFLOP/s ◐") : tr("GFLOP/s ◐"), name);
     if (frame.below.height() > 2 * line)
-        canvas.text(QRectF(frame.plot.left(), frame.below.top() + line, frame.plot.width(), line), tr("FLOP per byte moved ◐"), name, Qt::AlignCenter);
+        canvas.text(QRectF(frame.plot.left(), frame.below.top() + line, frame.plot.width(), line),
+                    tr("FLOP per byte moved ◐"), name, Qt::AlignCenter);
 }
 
 void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, std::vector<QRectF>& obstacles) const {
@@ -120,7 +124,8 @@ void RooflineView::paintLines(const Canvas& canvas, const RooflineFrame& frame, 
         for (const double top : {y - canvas.u(16), y + canvas.u(3)}) {
             const QRectF words(frame.plot.right() - width - canvas.u(2), top, width + 1, canvas.u(14));
             if (!frame.plot.contains(words)) continue;
-            if (std::any_of(names.begin(), names.end(), [&](const QRectF& other) { return other.intersects(words); })) continue;
+            if (std::any_of(names.begin(), names.end(), [&](const QRectF& other) { return other.intersects(words); }))
+                continue;
             canvas.text(words, line.roofName, style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
             names.push_back(words);
             break;
@@ -151,23 +156,26 @@ void RooflineView::paintLegend(const Canvas& canvas, const RooflineFrame& frame,
         const StepRecord& record = lane->step(static_cast<std::size_t>(step));
         const quint64 tokens = record.computed_tokens;
         rows << (tokens == 1 ? tr("%1, 1 token, step %2").arg(phase, formatCount(static_cast<quint64>(step)))
-                             : tr("%1, %2 tokens, step %3").arg(phase, formatCount(tokens), formatCount(static_cast<quint64>(step))));
+                             : tr("%1, %2 tokens, step %3")
+                                   .arg(phase, formatCount(tokens), formatCount(static_cast<quint64>(step))));
     };
     if (m_decodeStep) row(tr("decode"), *m_decodeStep);
     if (m_prefillStep) row(lane->info().kv_cache ? tr("prefill") : tr("prefix recomputed"), *m_prefillStep);
     double width = 0;
     for (const QString& text : rows) width = std::max(width, canvas.width(text, style));
     const double height = canvas.u(16) * static_cast<double>(rows.size());
-    const QRectF box(frame.plot.right() - width - canvas.u(26), frame.plot.bottom() - height - canvas.u(6), width + canvas.u(20), height);
+    const QRectF box(frame.plot.right() - width - canvas.u(26), frame.plot.bottom() - height - canvas.u(6),
+                     width + canvas.u(20), height);
     if (box.left() < frame.plot.left() || frame.plot.height() < canvas.u(110)) return;
     obstacles.push_back(box);
     for (int i = 0; i < rows.size(); ++i) {
         const double y = box.top() + canvas.u(16) * (i + 0.5);
         canvas.painter().setPen(QPen(canvas.colours().ink2, canvas.u(1.6)));
-        canvas.painter().setBrush(m_decodeStep && i == 0 ? QBrush(canvas.colours().ink2) : QBrush(canvas.colours().panel));
+        canvas.painter().setBrush(m_decodeStep && i == 0 ? QBrush(canvas.colours().ink2)
+                                                         : QBrush(canvas.colours().panel));
         canvas.painter().drawEllipse(QPointF(box.left() + canvas.u(5), y), canvas.u(4), canvas.u(4));
-        canvas.text(QRectF(box.left() + canvas.u(15), y - canvas.u(8), width + canvas.u(4), canvas.u(16)), rows[i], style, Qt::AlignLeft | Qt::AlignVCenter,
-                    Qt::ElideNone);
+        canvas.text(QRectF(box.left() + canvas.u(15), y - canvas.u(8), width + canvas.u(4), canvas.u(16)), rows[i], style,
+                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     }
 }
 
@@ -186,7 +194,8 @@ QString RooflineView::shareText(const std::vector<std::size_t>& members) const {
     return low == high ? tr("%1 % %2").arg(low, of) : tr("%1–%2 % %3").arg(low, high, of);
 }
 
-void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame, const std::vector<QRectF>& obstacles) const {
+void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame,
+                               const std::vector<QRectF>& obstacles) const {
     QPainter& painter = canvas.painter();
     // Points of both phases mark their places; those that share a phase and a place share a tag.
     std::vector<QRectF> anchors;
@@ -230,7 +239,8 @@ void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame,
         for (const std::size_t count : {std::size_t{4}, std::size_t{2}, std::size_t{1}}) {
             if (count > 1 && count / 2 >= members.size()) continue;  // names no more than the next variant does
             QStringList names;
-            for (std::size_t i = 0; i < std::min(count, members.size()); ++i) names << stageName(m_points[members[i]].kind);
+            for (std::size_t i = 0; i < std::min(count, members.size()); ++i)
+                names << stageName(m_points[members[i]].kind);
             QString name = names.join(QStringLiteral(", "));
             if (members.size() > count) name += tr(" and %1 more").arg(members.size() - count);
             if (!share.isEmpty()) variants.push_back({name, share});
@@ -272,8 +282,8 @@ void RooflineView::paintPoints(const Canvas& canvas, const RooflineFrame& frame,
         canvas.text(QRectF(box.topLeft(), QSizeF(box.width(), canvas.u(14))), shown.name,
                     m_points[tagged[i].front()].decode ? bold : hollow, left, Qt::ElideNone);
         if (!shown.detail.isEmpty())
-            canvas.text(QRectF(box.left(), box.top() + canvas.u(13), box.width(), canvas.u(14)), shown.detail, detail, left,
-                        Qt::ElideNone);
+            canvas.text(QRectF(box.left(), box.top() + canvas.u(13), box.width(), canvas.u(14)), shown.detail, detail,
+                        left, Qt::ElideNone);
     }
 }
 

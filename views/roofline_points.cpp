@@ -10,7 +10,8 @@
 
 namespace kvloupe {
 
-std::vector<RooflinePoint> rooflinePoints(const LaneRecord& lane, int step, bool decode, const Ceilings& ceilings, QStringList* leftOut) {
+std::vector<RooflinePoint> rooflinePoints(const LaneRecord& lane, int step, bool decode, const Ceilings& ceilings,
+                                          QStringList* leftOut) {
     std::array<RooflinePoint, stage_kind_count> sums;
     const LogRange range = lane.stages_of(static_cast<std::size_t>(step));
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
@@ -45,14 +46,16 @@ std::vector<std::vector<std::size_t>> rooflineClusters(const std::vector<QPointF
         }
     std::vector<std::vector<std::size_t>> clusters(places.size());
     for (std::size_t i = 0; i < places.size(); ++i) clusters[group[i]].push_back(i);
-    clusters.erase(std::remove_if(clusters.begin(), clusters.end(), [](const auto& cluster) { return cluster.empty(); }), clusters.end());
+    clusters.erase(std::remove_if(clusters.begin(), clusters.end(), [](const auto& cluster) { return cluster.empty(); }),
+                   clusters.end());
     return clusters;
 }
 
 namespace {
 
 // Right of it, left, below, above, then the corners.
-QRectF freePlace(const QRectF& anchor, const QSizeF& size, double gap, const QRectF& area, const std::vector<QRectF>& taken) {
+QRectF freePlace(const QRectF& anchor, const QSizeF& size, double gap, const QRectF& area,
+                 const std::vector<QRectF>& taken) {
     const double right = anchor.right() + gap, left = anchor.left() - gap - size.width();
     const double below = anchor.bottom() + gap, above = anchor.top() - gap - size.height();
     const double middleX = anchor.center().x() - size.width() / 2, middleY = anchor.center().y() - size.height() / 2;
@@ -61,7 +64,8 @@ QRectF freePlace(const QRectF& anchor, const QSizeF& size, double gap, const QRe
     for (const QPointF& corner : corners) {
         const QRectF tag(corner, size);
         if (!area.contains(tag)) continue;
-        if (std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(tag); })) return tag;
+        if (std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(tag); }))
+            return tag;
     }
     return {};
 }
@@ -77,7 +81,8 @@ std::vector<RooflineTag> placeTags(const std::vector<QRectF>& anchors, const std
         for (const std::vector<double>& gaps : {std::vector<double>{2, 10}, std::vector<double>{22, 36}})
             for (std::size_t variant = 0; variant < sizes[i].size() && tags[i].box.isEmpty(); ++variant)
                 for (const double gap : gaps)
-                    if (tags[i].box.isEmpty()) tags[i] = {freePlace(anchors[i], sizes[i][variant], gap, area, taken), variant};
+                    if (tags[i].box.isEmpty())
+                        tags[i] = {freePlace(anchors[i], sizes[i][variant], gap, area, taken), variant};
         if (!tags[i].box.isEmpty()) taken.push_back(tags[i].box);
     }
     return tags;

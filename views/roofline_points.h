@@ -26,7 +26,8 @@ struct RooflinePoint {
 
 // Stages of the step with FLOPs, bytes and time, by kind: only they have a place between FLOP per byte and FLOP/s.
 // left out: names of kinds that ran without FLOPs.
-std::vector<RooflinePoint> rooflinePoints(const LaneRecord& lane, int step, bool decode, const Ceilings& ceilings, QStringList* leftOut);
+std::vector<RooflinePoint> rooflinePoints(const LaneRecord& lane, int step, bool decode, const Ceilings& ceilings,
+                                          QStringList* leftOut);
 
 // Points that lie closer than `distance` to one another and share a name tag.
 std::vector<std::vector<std::size_t>> rooflineClusters(const std::vector<QPointF>& places, double distance);

@@ -28,7 +28,8 @@ QPointF RooflineFrame::place(const RooflinePoint& point) const {
     return {toX(std::log10(point.bound.flops_per_byte)), toY(std::log10(point.bound.flops_per_second))};
 }
 
-RooflineView::RooflineView(Cursor* cursor, QWidget* parent) : View(QStringLiteral("roofline"), tr("Roofline"), cursor, parent) {}
+RooflineView::RooflineView(Cursor* cursor, QWidget* parent)
+    : View(QStringLiteral("roofline"), tr("Roofline"), cursor, parent) {}
 
 void RooflineView::setCeilings(const Ceilings& ceilings) {
     m_ceilings = ceilings;
@@ -64,17 +65,21 @@ void RooflineView::refresh() {
     if (m_points.empty()) {
         const bool canStep = lane && step < 0;
         const bool staged = lane && stagedAtOrBefore(*lane, step).has_value();
-        return setEmpty(staged ? tr("No stage up to step %1 counted FLOPs: nothing to hold against a roofline.").arg(formatCount(static_cast<quint64>(step)))
+        return setEmpty(staged ? tr("No stage up to step %1 counted FLOPs: nothing to hold against a roofline.")
+                                     .arg(formatCount(static_cast<quint64>(step)))
                                : noStagesText(lane, step),
                         canStep ? tr("Step") : QString(), canStep ? QStringLiteral("step") : QString());
     }
     if (isEmptyShown()) setEmpty({});
     measureAxes();
     const QString name = QString::fromStdString(lane->info().name);
-    QString text = m_ceilings.measured() ? tr("%1 · ceilings measured on %2").arg(name, QString::fromStdString(lane->info().device)) : name;
+    QString text = m_ceilings.measured()
+                       ? tr("%1 · ceilings measured on %2").arg(name, QString::fromStdString(lane->info().device))
+                       : name;
     const int shown = std::max(m_decodeStep.value_or(-1), m_prefillStep.value_or(-1));
     if (shown < step)
-        text += tr(" · step %1 has no stages; showing step %2").arg(formatCount(static_cast<quint64>(step)), formatCount(static_cast<quint64>(shown)));
+        text += tr(" · step %1 has no stages; showing step %2")
+                    .arg(formatCount(static_cast<quint64>(step)), formatCount(static_cast<quint64>(shown)));
     if (m_zoomX.zoomed() || m_zoomY.zoomed()) text += tr(" · zoomed, F shows all");
     setSubtitle(text);
 }
@@ -117,8 +122,11 @@ std::vector<RooflineView::Line> RooflineView::lines() const {
     if (!m_ceilings.measured()) return all;
     // In words: the mark of a measurement would look like a point on the line.
     const std::string_view type = name_of(m_ceilings.matrix_type);
-    all.push_back({m_ceilings.read_bandwidth, m_ceilings.matrix_rate, tr("read, measured: %1").arg(formatBandwidth(m_ceilings.read_bandwidth)),
-                   tr("matrix %1, measured: %2").arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), formatFlopRate(m_ceilings.matrix_rate)),
+    all.push_back({m_ceilings.read_bandwidth, m_ceilings.matrix_rate,
+                   tr("read, measured: %1").arg(formatBandwidth(m_ceilings.read_bandwidth)),
+                   tr("matrix %1, measured: %2")
+                       .arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())),
+                            formatFlopRate(m_ceilings.matrix_rate)),
                    true});
     return all;
 }
@@ -131,7 +139,8 @@ RooflineFrame RooflineView::frameFor(const QRectF& area) const {
     frame.plot = QRectF(QPointF(left, top), QPointF(std::max(left + 10, area.right() - 12 * scale),
                                                     std::max(top + 10, area.bottom() - (named ? 34 : 20) * scale)));
     frame.left = QRectF(area.left() + 4 * scale, top, left - area.left() - 9 * scale, frame.plot.height());
-    frame.below = QRectF(left, frame.plot.bottom() + 2 * scale, frame.plot.width(), area.bottom() - frame.plot.bottom() - 3 * scale);
+    frame.below = QRectF(left, frame.plot.bottom() + 2 * scale, frame.plot.width(),
+                         area.bottom() - frame.plot.bottom() - 3 * scale);
     frame.x = m_zoomX.of(m_wholeX);
     frame.y = m_zoomY.of(wholeY(frame.plot.height()));
     return frame;
@@ -159,9 +168,11 @@ void RooflineView::setZoomState(const QVariant& state) {
 
 void RooflineView::zoom(double factorX, double factorY, const QPointF& pivot, const QPointF& shift) {
     const RooflineFrame now = frame();
-    const double perX = (now.x.second - now.x.first) / now.plot.width(), perY = (now.y.second - now.y.first) / now.plot.height();
+    const double perX = (now.x.second - now.x.first) / now.plot.width(),
+                 perY = (now.y.second - now.y.first) / now.plot.height();
     m_zoomX.zoom(factorX, now.x.first + (pivot.x() - now.plot.left()) * perX, shift.x() * perX, m_wholeX, closest);
-    m_zoomY.zoom(factorY, now.y.first + (now.plot.bottom() - pivot.y()) * perY, -shift.y() * perY, wholeY(now.plot.height()), closest);
+    m_zoomY.zoom(factorY, now.y.first + (now.plot.bottom() - pivot.y()) * perY, -shift.y() * perY,
+                 wholeY(now.plot.height()), closest);
     refresh();
     update();
 }
@@ -183,7 +194,8 @@ QString RooflineView::tipOf(std::size_t at) const {
     const RooflinePoint& point = m_points[at];
     const int step = point.decode ? *m_decodeStep : *m_prefillStep;
     return tr("%1, %2 step %3, %4 calls")
-               .arg(stageName(point.kind), point.decode ? tr("decode") : tr("prefill"), formatCount(static_cast<quint64>(step)), formatCount(point.calls)) +
+               .arg(stageName(point.kind), point.decode ? tr("decode") : tr("prefill"),
+                    formatCount(static_cast<quint64>(step)), formatCount(point.calls)) +
            QLatin1Char('\n') + stageTip(point.work, m_ceilings);
 }
 
@@ -194,7 +206,8 @@ QString RooflineView::tipAt(const QPointF& position) const {
         QStringList text;
         if (m_ceilings.measured()) text << ceilingsText(m_ceilings);
         if (dataSheet()) text << dataSheetText(dataSheet());
-        if (!m_leftOut.isEmpty()) text << tr("without FLOPs, so without a place here: %1").arg(m_leftOut.join(QStringLiteral(", ")));
+        if (!m_leftOut.isEmpty())
+            text << tr("without FLOPs, so without a place here: %1").arg(m_leftOut.join(QStringLiteral(", ")));
         return text.join(QLatin1Char('\n'));
     }
     return {};
@@ -242,7 +255,8 @@ void RooflineView::wheelEvent(QWheelEvent* event) {
     event->accept();
     const int turned = event->angleDelta().y() != 0 ? event->angleDelta().y() : event->angleDelta().x();
     const double factor = std::pow(per_notch, turned / 120.0);
-    zoom(event->modifiers() & Qt::ControlModifier ? 1 : factor, event->modifiers() & Qt::ShiftModifier ? 1 : factor, event->position(), {});
+    zoom(event->modifiers() & Qt::ControlModifier ? 1 : factor, event->modifiers() & Qt::ShiftModifier ? 1 : factor,
+         event->position(), {});
     zoomChanged();
 }
 
@@ -260,7 +274,8 @@ void RooflineView::keyPressEvent(QKeyEvent* event) {
     const QRectF plot = frame().plot;
     const bool shift = event->modifiers() & Qt::ShiftModifier;
     const auto moved = [&](double factor, double x, double y) {
-        zoom(factor, factor, m_hovered ? frame().place(m_points[*m_hovered]) : plot.center(), {x * plot.width(), y * plot.height()});
+        zoom(factor, factor, m_hovered ? frame().place(m_points[*m_hovered]) : plot.center(),
+             {x * plot.width(), y * plot.height()});
         zoomChanged();
     };
     switch (event->key()) {
@@ -281,17 +296,20 @@ void RooflineView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString RooflineView::csv() const {
-    QString text = csvLine({"step", "phase", "stage", "calls", "time ns (measured)", "bytes moved (derived)", "FLOPs (derived)",
-                            "FLOP per byte (derived)", "FLOP per second (derived)", "bytes per second (derived)",
-                            "share of the read bandwidth (derived)", "share of the matrix rate (derived)", "bound by (derived)"});
+    QString text =
+        csvLine({"step", "phase", "stage", "calls", "time ns (measured)", "bytes moved (derived)", "FLOPs (derived)",
+                 "FLOP per byte (derived)", "FLOP per second (derived)", "bytes per second (derived)",
+                 "share of the read bandwidth (derived)", "share of the matrix rate (derived)", "bound by (derived)"});
     const auto number = [](double value, bool exists) { return exists ? QString::number(value, 'g', 9) : QString(); };
     for (const RooflinePoint& point : m_points)
-        text += csvLine({QString::number(point.decode ? *m_decodeStep : *m_prefillStep), point.decode ? QStringLiteral("decode") : QStringLiteral("prefill"),
-                         stageName(point.kind), QString::number(point.calls), QString::number(point.work.duration_ns),
-                         QString::number(point.work.bytes), QString::number(point.work.flops), number(point.bound.flops_per_byte, true),
-                         number(point.bound.flops_per_second, true), number(point.bound.bytes_per_second, true),
-                         number(point.bound.of_memory, m_ceilings.read_bandwidth > 0), number(point.bound.of_compute, m_ceilings.matrix_rate > 0),
-                         limitName(point.bound.limit)});
+        text += csvLine({QString::number(point.decode ? *m_decodeStep : *m_prefillStep),
+                         point.decode ? QStringLiteral("decode") : QStringLiteral("prefill"), stageName(point.kind),
+                         QString::number(point.calls), QString::number(point.work.duration_ns),
+                         QString::number(point.work.bytes), QString::number(point.work.flops),
+                         number(point.bound.flops_per_byte, true), number(point.bound.flops_per_second, true),
+                         number(point.bound.bytes_per_second, true),
+                         number(point.bound.of_memory, m_ceilings.read_bandwidth > 0),
+                         number(point.bound.of_compute, m_ceilings.matrix_rate > 0), limitName(point.bound.limit)});
     return text;
 }
 

@@ -83,9 +83,11 @@ QString stageTip(const StageWork& work, const Ceilings& ceilings) {
     const QString measured = originMark(Origin::measured), derived = originMark(Origin::derived);
     QStringList lines{translated("%1 %2").arg(measured, formatDuration(static_cast<double>(work.duration_ns)))};
     if (work.bytes > 0)
-        lines << translated("%1 %2 moved, %3").arg(derived, formatBytes(work.bytes), formatBandwidth(bound.bytes_per_second));
+        lines << translated("%1 %2 moved, %3")
+                     .arg(derived, formatBytes(work.bytes), formatBandwidth(bound.bytes_per_second));
     if (work.flops > 0)
-        lines << translated("%1 %2 FLOP, %3").arg(derived, formatCount(work.flops), formatFlopRate(bound.flops_per_second));
+        lines
+            << translated("%1 %2 FLOP, %3").arg(derived, formatCount(work.flops), formatFlopRate(bound.flops_per_second));
     if (work.flops > 0 && work.bytes > 0)
         lines << translated("%1 %2 FLOP per byte").arg(derived, QString::number(bound.flops_per_byte, 'f', 2));
     if (!ceilings.measured()) {
@@ -100,7 +102,8 @@ QString stageTip(const StageWork& work, const Ceilings& ceilings) {
                  .arg(derived, formatPercent(bound.of_memory), formatBandwidth(ceilings.read_bandwidth));
     if (ceilings.matrix_rate > 0)
         lines << translated("%1 %2 of the matrix rate, %3 %4")
-                     .arg(derived, formatPercent(bound.of_compute), formatFlopRate(ceilings.matrix_rate), text(name_of(ceilings.matrix_type)));
+                     .arg(derived, formatPercent(bound.of_compute), formatFlopRate(ceilings.matrix_rate),
+                          text(name_of(ceilings.matrix_type)));
     if (bound.of_memory > 1) lines << translated("more than memory gives: part of it came from caches");
     return lines.join(QLatin1Char('\n'));
 }
@@ -120,7 +123,8 @@ double paintBytesLegend(const Canvas& canvas, const QRectF& area) {
         needed += leadWidth;
     }
     for (const BytesKind kind : kinds) {
-        canvas.painter().fillRect(QRectF(x, area.center().y() - square / 2, square, square), colourOf(kind, canvas.colours()));
+        canvas.painter().fillRect(QRectF(x, area.center().y() - square / 2, square, square),
+                                  colourOf(kind, canvas.colours()));
         x += square + gap;
         const double width = canvas.width(bytesKindName(kind), style);
         canvas.text(QRectF(x, area.top(), width + 1, area.height()), bytesKindName(kind), style);
@@ -132,7 +136,8 @@ double paintBytesLegend(const Canvas& canvas, const QRectF& area) {
 QColor inkOn(const QColor& background) {
     // Relative luminance of WCAG 2; above 0.215 dark ink has the higher contrast.
     const auto linear = [](double c) { return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4); };
-    const double luminance = 0.2126 * linear(background.redF()) + 0.7152 * linear(background.greenF()) + 0.0722 * linear(background.blueF());
+    const double luminance =
+        0.2126 * linear(background.redF()) + 0.7152 * linear(background.greenF()) + 0.0722 * linear(background.blueF());
     return luminance > 0.215 ? QColor(0x1B, 0x23, 0x30) : QColor(Qt::white);
 }
 

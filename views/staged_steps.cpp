@@ -33,7 +33,8 @@ QString cadenceText(const LaneRecord& lane, int step) {
         least = least == 0 ? distance : std::min(least, distance);
     }
     if (least <= 1) return QCoreApplication::translate("kvloupe::staged_steps", "stages are measured in every step");
-    return QCoreApplication::translate("kvloupe::staged_steps", "stages are measured in one step of %1").arg(formatCount(least));
+    return QCoreApplication::translate("kvloupe::staged_steps", "stages are measured in one step of %1")
+        .arg(formatCount(least));
 }
 
 void StagedSteps::advance(std::shared_ptr<const Recording> recording, LaneId lane) {

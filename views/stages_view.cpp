@@ -9,9 +9,9 @@
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QHeaderView>
-#include <QKeyEvent>
 #include <QLabel>
 #include <QPushButton>
+#include <QShortcut>
 #include <QTableView>
 
 namespace kvloupe {
@@ -42,6 +42,9 @@ StagesView::StagesView(Cursor* cursor, QWidget* parent)
     showBar();
     connect(m_sumBox, &QComboBox::activated, this, [this] { refresh(); });
     connect(m_pin, &QPushButton::clicked, this, [this] { setPinned(!m_model->pinned()); });
+    // A shortcut, because a table takes letters for a search.
+    auto* pin = new QShortcut(Qt::Key_P, this, nullptr, nullptr, Qt::WidgetWithChildrenShortcut);
+    connect(pin, &QShortcut::activated, m_pin, &QPushButton::click);
     connect(m_measure, &QPushButton::clicked, this, [this] {
         Q_EMIT measureBandwidthRequested();
         Q_EMIT emptyAction(QStringLiteral("measure-ceilings"));
@@ -65,17 +68,13 @@ void StagesView::setPinned(bool pinned) {
     refresh();
 }
 
-void StagesView::keyPressEvent(QKeyEvent* event) {
-    if (event->key() == Qt::Key_P && event->modifiers() == Qt::NoModifier && m_pin->isEnabled()) return setPinned(!m_model->pinned());
-    TablePane::keyPressEvent(event);
-}
-
 // What bounds a stage tells more than its counts: those go first where the view is narrow.
 std::vector<int> StagesView::columnsByWeight() const {
     using M = StagesModel;
     std::vector<int> order;
-    for (const int column : {M::stage, M::time, M::timeChange, M::changeShare, M::share, M::bandwidth, M::boundBy, M::ofMemory, M::bytes,
-                             M::intensity, M::rate, M::ofCompute, M::flops, M::calls, M::perLayer}) {
+    for (const int column :
+         {M::stage, M::time, M::timeChange, M::changeShare, M::share, M::bandwidth, M::boundBy, M::ofMemory, M::bytes,
+          M::intensity, M::rate, M::ofCompute, M::flops, M::calls, M::perLayer}) {
         const QModelIndex shown = m_proxy->mapFromSource(m_model->index(0, column));
         if (shown.isValid()) order.push_back(shown.column());
     }
@@ -99,7 +98,9 @@ void StagesView::showCeilings(const LaneRecord& lane) {
     const QString sheet = dataSheetText(data_sheet_of(lane.info().device));
     if (!sheet.isEmpty()) text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + sheet;
     m_ceilingsLabel->setText(text);
-    m_ceilingsLabel->setToolTip(m_ceilings.measured_on.empty() ? text : tr("%1\nmeasured on %2").arg(text, QString::fromStdString(m_ceilings.measured_on)));
+    m_ceilingsLabel->setToolTip(m_ceilings.measured_on.empty()
+                                    ? text
+                                    : tr("%1\nmeasured on %2").arg(text, QString::fromStdString(m_ceilings.measured_on)));
     m_measure->setVisible(!m_ceilings.measured());
 }
 
@@ -116,22 +117,28 @@ void StagesView::refresh() {
     setSubtitle({});
     if (!lane || asked < 0 || (!place && !summed)) {
         const bool canStep = lane && asked < 0;
-        return setEmpty(noStagesText(lane, asked), canStep ? tr("Step") : QString(), canStep ? QStringLiteral("step") : QString());
+        return setEmpty(noStagesText(lane, asked), canStep ? tr("Step") : QString(),
+                        canStep ? QStringLiteral("step") : QString());
     }
     if (isEmptyShown()) setEmpty({});
     showCeilings(*lane);
-    m_pin->setText(m_model->pinned() ? tr("Unpin step %1").arg(formatCount(static_cast<quint64>(m_model->pinnedStep()))) : tr("Pin this step"));
+    m_pin->setText(m_model->pinned() ? tr("Unpin step %1").arg(formatCount(static_cast<quint64>(m_model->pinnedStep())))
+                                     : tr("Pin this step"));
     m_pin->setEnabled(m_model->pinned() || !summed);
     const QString name = QString::fromStdString(lane->info().name), number = formatCount(static_cast<quint64>(asked));
-    setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step with stages up to step %1.").arg(number) : QString());
-    QString text = summed ? tr("%1 · sum of %2 decode steps up to step %3").arg(name, formatCount(m_model->stepsSummed()), number)
-                          : tr("%1 · step %2").arg(name, number);
+    setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step with stages up to step %1.").arg(number)
+                                                 : QString());
+    QString text =
+        summed ? tr("%1 · sum of %2 decode steps up to step %3").arg(name, formatCount(m_model->stepsSummed()), number)
+               : tr("%1 · step %2").arg(name, number);
     if (!summed && step != asked)
-        text = tr("%1 · step %2 has no stages; showing step %3").arg(name, number, formatCount(static_cast<quint64>(step)));
+        text =
+            tr("%1 · step %2 has no stages; showing step %3").arg(name, number, formatCount(static_cast<quint64>(step)));
     if (m_model->compares()) {
         text += tr(" · Δ against step %1").arg(formatCount(static_cast<quint64>(m_model->pinnedStep())));
         if (m_model->pinnedLane() != cursor()->lane())
-            text += tr(" of %1").arg(QString::fromStdString(cursor()->recording()->lane(m_model->pinnedLane()).info().name));
+            text +=
+                tr(" of %1").arg(QString::fromStdString(cursor()->recording()->lane(m_model->pinnedLane()).info().name));
     }
     const QString cadence = cadenceText(*lane, asked);
     if (!cadence.isEmpty()) text += QStringLiteral(" · ") + cadence;

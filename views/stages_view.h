@@ -36,7 +36,6 @@ protected:
     void refresh() override;
     void refreshSelection() override {}
     std::vector<int> columnsByWeight() const override;
-    void keyPressEvent(QKeyEvent* event) override;  // P pins and lets go
 
 private:
     void showCeilings(const LaneRecord& lane);

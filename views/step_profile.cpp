@@ -86,11 +86,13 @@ void markOutliers(StepProfile& profile) {
         layer.aboveNs = static_cast<double>(layer.durationNs) - median;
         if (times[static_cast<std::size_t>(StageKind::attention)].empty())
             for (const ProfiledStage& stage : profile.stages)
-                times[static_cast<std::size_t>(stage.record.kind)].push_back(static_cast<double>(stage.record.duration_ns));
+                times[static_cast<std::size_t>(stage.record.kind)].push_back(
+                    static_cast<double>(stage.record.duration_ns));
         double most = 0;
         for (std::size_t i = layer.begin; i < layer.end; ++i) {
             const StageRecord& stage = profile.stages[i].record;
-            const double excess = static_cast<double>(stage.duration_ns) - medianOf(times[static_cast<std::size_t>(stage.kind)]);
+            const double excess =
+                static_cast<double>(stage.duration_ns) - medianOf(times[static_cast<std::size_t>(stage.kind)]);
             if (excess <= most) continue;
             most = excess;
             layer.reason = stage.kind;
@@ -99,8 +101,9 @@ void markOutliers(StepProfile& profile) {
 }
 
 QString outlierRule() {
-    return translated("Marked: more than the median of the layers + 3 × their median absolute deviation, and at least 5 % more "
-                      "than the median.");
+    return translated(
+        "Marked: more than the median of the layers + 3 × their median absolute deviation, and at least 5 % more "
+        "than the median.");
 }
 
 QString outlierText(const ProfiledLayer& layer) {
@@ -133,7 +136,8 @@ QString noStagesText(const LaneRecord* lane, int step) {
                     ? translated("The lane has no model: it accounts for blocks, and has no stages.")
                     : translated("They come with every n-th step, as the scenario’s “stages_every” says."));
     return text + QLatin1Char(' ') +
-           translated("Step %1 is the first that has them.").arg(numbered(static_cast<int>(lane->staged_steps()[0].step)));
+           translated("Step %1 is the first that has them.")
+               .arg(numbered(static_cast<int>(lane->staged_steps()[0].step)));
 }
 
 }  // namespace kvloupe

@@ -27,7 +27,8 @@ std::optional<std::size_t> StepTimelineView::stageUnder(const QPointF& point) co
     const StepTimelineFrame now = frame();
     double ns = -1;
     if (now.strip.contains(point)) ns = (point.x() - now.strip.left()) / now.strip.width() * now.wholeNs;
-    else if (point.y() >= now.boxes.top() && point.x() >= now.boxes.left() && point.x() <= now.boxes.right()) ns = now.nsAt(point.x());
+    else if (point.y() >= now.boxes.top() && point.x() >= now.boxes.left() && point.x() <= now.boxes.right())
+        ns = now.nsAt(point.x());
     if (ns < 0) return std::nullopt;
     return m_profile->stageAt(ns);
 }
@@ -52,10 +53,12 @@ QString StepTimelineView::tipAt(const QPointF& position) const {
             .arg(originMark(Origin::derived), formatDuration(m_profile->betweenNs()));
     const ProfiledStage& stage = m_profile->stages[*at];
     const ProfiledLayer* layer = m_profile->layerOf(*at);
-    QString text = layer ? tr("layer %1, %2").arg(layer->layer).arg(stageName(stage.record.kind)) : stageName(stage.record.kind);
+    QString text =
+        layer ? tr("layer %1, %2").arg(layer->layer).arg(stageName(stage.record.kind)) : stageName(stage.record.kind);
     if (stage.record.calls > 1) text += tr(", %1 calls").arg(formatCount(stage.record.calls));
     text += QLatin1Char('\n') + stageTip(stage.work(), m_ceilings);
-    if (layer && layer->outlier) text += QLatin1Char('\n') + tr("layer %1: %2").arg(layer->layer).arg(outlierText(*layer));
+    if (layer && layer->outlier)
+        text += QLatin1Char('\n') + tr("layer %1: %2").arg(layer->layer).arg(outlierText(*layer));
     return text;
 }
 
@@ -127,7 +130,8 @@ void StepTimelineView::wheelEvent(QWheelEvent* event) {
         const int by = turned.y() != 0 ? turned.y() : turned.x();
         zoomAt(1, now.beginNs, -by / 120.0 * (now.endNs - now.beginNs) * 0.1);
     } else {
-        zoomAt(std::pow(per_notch, turned.y() / 120.0), std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs), 0);
+        zoomAt(std::pow(per_notch, turned.y() / 120.0),
+               std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs), 0);
     }
     zoomChanged();
 }

@@ -51,7 +51,8 @@ void StepTimelineView::paintTitle(const Canvas& canvas, const StepTimelineFrame&
     const StepRecord& record = m_profile->record;
     QString time = formatDuration(m_profile->stepNs());
     if (m_profile->stepNs() > 0 && record.computed_tokens > 0)
-        time += tr(", %1 tokens per second").arg(perSecond(static_cast<double>(record.computed_tokens) * 1e9 / m_profile->stepNs()));
+        time += tr(", %1 tokens per second")
+                    .arg(perSecond(static_cast<double>(record.computed_tokens) * 1e9 / m_profile->stepNs()));
     const QString name = stepName(*m_profile), other = otherStepText(*m_profile);
     const double needed = canvas.width(name, bold) + canvas.width(time, plain) + canvas.u(30) +
                           (other.isEmpty() ? 0 : canvas.width(other, aside) + canvas.u(14));
@@ -76,7 +77,8 @@ void StepTimelineView::paintBetween(const Canvas& canvas, const QRectF& box, boo
     const QString text = tr("between stages ◐ %1").arg(microseconds(m_profile->betweenNs()));
     if (canvas.width(text, style) + canvas.u(8) > box.width()) return;
     const QRectF words = box.adjusted(canvas.u(4), 0, 0, 0);
-    canvas.painter().fillRect(QRectF(words.left() - canvas.u(2), words.center().y() - canvas.u(7), canvas.width(text, style) + canvas.u(4), canvas.u(14)),
+    canvas.painter().fillRect(QRectF(words.left() - canvas.u(2), words.center().y() - canvas.u(7),
+                                     canvas.width(text, style) + canvas.u(4), canvas.u(14)),
                               canvas.colours().free);
     canvas.text(words, text, style);
 }
@@ -86,8 +88,10 @@ void StepTimelineView::paintStrip(const Canvas& canvas, const StepTimelineFrame&
     painter.save();
     painter.setRenderHint(QPainter::Antialiasing, false);
     for (const Run& run : runs(0, frame.wholeNs, least_slice * frame.wholeNs / frame.strip.width())) {
-        const double left = frame.stripX(m_profile->stages[run.begin].beginNs), right = frame.stripX(m_profile->stages[run.end - 1].endNs());
-        painter.fillRect(QRectF(QPointF(left, frame.strip.top()), QPointF(right, frame.strip.bottom())), colourOf(run.kind, canvas.colours()));
+        const double left = frame.stripX(m_profile->stages[run.begin].beginNs),
+                     right = frame.stripX(m_profile->stages[run.end - 1].endNs());
+        painter.fillRect(QRectF(QPointF(left, frame.strip.top()), QPointF(right, frame.strip.bottom())),
+                         colourOf(run.kind, canvas.colours()));
     }
     painter.restore();
     painter.setPen(QPen(canvas.colours().panel, 1));
@@ -96,22 +100,27 @@ void StepTimelineView::paintStrip(const Canvas& canvas, const StepTimelineFrame&
         if (frame.strip.width() / static_cast<double>(m_profile->layers.size()) > canvas.u(6))
             painter.drawLine(QPointF(x, frame.strip.top()), QPointF(x, frame.strip.bottom()));
         if (!layer.outlier) continue;
-        const QRectF mark(QPointF(x, frame.strip.top()), QPointF(frame.stripX(m_profile->stages[layer.end - 1].endNs()), frame.strip.bottom()));
+        const QRectF mark(QPointF(x, frame.strip.top()),
+                          QPointF(frame.stripX(m_profile->stages[layer.end - 1].endNs()), frame.strip.bottom()));
         canvas.outline(mark.adjusted(0.5, 0.5, -0.5, -0.5), canvas.colours().focus, canvas.u(1.5));
         painter.setPen(QPen(canvas.colours().panel, 1));
     }
-    paintBetween(canvas, QRectF(QPointF(frame.stripX(m_profile->stagesNs), frame.strip.top()), frame.strip.bottomRight()), true);
+    paintBetween(canvas, QRectF(QPointF(frame.stripX(m_profile->stagesNs), frame.strip.top()), frame.strip.bottomRight()),
+                 true);
     // Names where they have room: what is not in a layer, such as the logits.
     const TextStyle style{11, QFont::Normal, {}, false};
     for (const ProfiledStage& stage : m_profile->stages) {
         if (stage.record.layer != StageRecord::no_layer) continue;
-        const QRectF box(QPointF(frame.stripX(stage.beginNs), frame.strip.top()), QPointF(frame.stripX(stage.endNs()), frame.strip.bottom()));
+        const QRectF box(QPointF(frame.stripX(stage.beginNs), frame.strip.top()),
+                         QPointF(frame.stripX(stage.endNs()), frame.strip.bottom()));
         if (box.width() < canvas.u(40)) continue;
         const StageBound bound = bound_of(stage.work(), m_ceilings);
         TextStyle shown = style;
         shown.colour = inkOn(colourOf(stage.record.kind, canvas.colours()));
-        const QString name = stageName(stage.record.kind), time = name + QLatin1Char(' ') + microseconds(static_cast<double>(stage.record.duration_ns));
-        QString text = stage.record.bytes > 0 ? time + QStringLiteral(", ") + formatBandwidth(bound.bytes_per_second) : time;
+        const QString name = stageName(stage.record.kind),
+                      time = name + QLatin1Char(' ') + microseconds(static_cast<double>(stage.record.duration_ns));
+        QString text =
+            stage.record.bytes > 0 ? time + QStringLiteral(", ") + formatBandwidth(bound.bytes_per_second) : time;
         for (const QString& shorter : {time, name})
             if (canvas.width(text, style) > box.width() - canvas.u(8)) text = shorter;
         if (canvas.width(text, style) <= box.width() - canvas.u(8)) canvas.text(box, text, shown, Qt::AlignCenter);
@@ -131,18 +140,20 @@ void StepTimelineView::paintStripLabels(const Canvas& canvas, const StepTimeline
     std::size_t every = 1;
     for (const std::size_t stride : {1, 2, 5, 10, 20, 50, 100}) {
         every = stride;
-        if (frame.strip.width() * static_cast<double>(stride) / static_cast<double>(layers.size() + 1) > canvas.u(72)) break;
+        if (frame.strip.width() * static_cast<double>(stride) / static_cast<double>(layers.size() + 1) > canvas.u(72))
+            break;
     }
     double free = frame.ticks.left();
     const auto label = [&](double ns, const QString& text) {
         const double width = canvas.width(text, style);
         const double left = std::clamp(frame.stripX(ns), frame.ticks.left(), frame.ticks.right() - width);
         if (left < free) return;
-        canvas.text(QRectF(left, frame.ticks.top() + canvas.u(2), width + 1, frame.ticks.height() - canvas.u(2)), text, style,
-                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        canvas.text(QRectF(left, frame.ticks.top() + canvas.u(2), width + 1, frame.ticks.height() - canvas.u(2)), text,
+                    style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
         free = left + width + canvas.u(10);
     };
-    for (std::size_t i = 0; i < layers.size(); i += every) label(m_profile->stages[layers[i].begin].beginNs, tr("layer %1").arg(layers[i].layer));
+    for (std::size_t i = 0; i < layers.size(); i += every)
+        label(m_profile->stages[layers[i].begin].beginNs, tr("layer %1").arg(layers[i].layer));
     for (std::size_t i = layers.empty() ? 0 : layers.back().end; i < m_profile->stages.size(); ++i)
         label(m_profile->stages[i].beginNs, stageName(m_profile->stages[i].record.kind));
 }
@@ -152,7 +163,8 @@ void StepTimelineView::paintHeads(const Canvas& canvas, const StepTimelineFrame&
     for (const ProfiledLayer& layer : m_profile->layers) {
         const double begin = m_profile->stages[layer.begin].beginNs, end = m_profile->stages[layer.end - 1].endNs();
         if (end <= frame.beginNs || begin >= frame.endNs) continue;
-        const double left = std::max(frame.heads.left(), frame.x(begin)), right = std::min(frame.heads.right(), frame.x(end));
+        const double left = std::max(frame.heads.left(), frame.x(begin)),
+                     right = std::min(frame.heads.right(), frame.x(end));
         const QRectF box(left + 0.5, frame.heads.top(), right - left - 1, frame.heads.height() - canvas.u(2));
         if (box.width() < 2) continue;
         const bool locked = cursor()->locked().layer == layer.layer, hovered = cursor()->hover().layer == layer.layer;
@@ -167,7 +179,8 @@ void StepTimelineView::paintHeads(const Canvas& canvas, const StepTimelineFrame&
         if (layer.outlier) time += QStringLiteral(", ") + outlierText(layer);
         if (canvas.width(name, bold) > row.width()) {
             const QString number = QString::number(layer.layer);
-            if (canvas.width(number, plain) <= box.width()) canvas.text(box, number, plain, Qt::AlignCenter, Qt::ElideNone);
+            if (canvas.width(number, plain) <= box.width())
+                canvas.text(box, number, plain, Qt::AlignCenter, Qt::ElideNone);
             continue;
         }
         canvas.text(row, name, bold);
@@ -185,15 +198,16 @@ void StepTimelineView::paintBoxText(const Canvas& canvas, const QRectF& box, con
     QString name = stageName(run.kind);
     if (canvas.width(name, bold) > room.width()) name = shortStageName(run.kind);
     if (canvas.width(name, bold) <= room.width() + 1)
-        canvas.text(two ? QRectF(room.left(), room.top(), room.width(), room.height() / 2) : room, name, bold, Qt::AlignLeft | Qt::AlignVCenter,
-                    Qt::ElideNone);
+        canvas.text(two ? QRectF(room.left(), room.top(), room.width(), room.height() / 2) : room, name, bold,
+                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     if (!two) return;
     const StageBound bound = bound_of(run.work, m_ceilings);
     const QString time = microseconds(static_cast<double>(run.work.duration_ns));
     QString text = run.work.bytes > 0 ? time + QStringLiteral(", ") + formatBandwidth(bound.bytes_per_second) : time;
     if (canvas.width(text, plain) > room.width()) text = time;
     if (canvas.width(text, plain) <= room.width() + 1)
-        canvas.text(QRectF(room.left(), room.center().y(), room.width(), room.height() / 2), text, plain, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        canvas.text(QRectF(room.left(), room.center().y(), room.width(), room.height() / 2), text, plain,
+                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
 }
 
 void StepTimelineView::paintBoxes(const Canvas& canvas, const StepTimelineFrame& frame) const {
@@ -215,7 +229,10 @@ void StepTimelineView::paintBoxes(const Canvas& canvas, const StepTimelineFrame&
     }
     if (frame.endNs > m_profile->stagesNs) {
         const double left = std::max(frame.x(m_profile->stagesNs), frame.boxes.left());
-        paintBetween(canvas, QRectF(QPointF(left, frame.boxes.top()), QPointF(std::min(frame.x(frame.wholeNs), frame.boxes.right()), frame.boxes.bottom())), true);
+        paintBetween(canvas,
+                     QRectF(QPointF(left, frame.boxes.top()),
+                            QPointF(std::min(frame.x(frame.wholeNs), frame.boxes.right()), frame.boxes.bottom())),
+                     true);
     }
     painter.restore();
 }
@@ -244,9 +261,10 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
         const QString text = canvas.width(named, small) + canvas.u(8) < bar.width() ? named : number;
         if (rate <= 0 || canvas.width(text, small) + canvas.u(6) > bar.width()) continue;
         // In the bar, or above it where it is low.
-        const double y = bar.height() >= canvas.u(14) ? bar.top() + canvas.u(1) : std::max(area.top(), bar.top() - canvas.u(13));
-        canvas.text(QRectF(left + canvas.u(4), y, bar.width(), canvas.u(13)), text, {10.5, QFont::Normal, colours.ink1, false},
-                    Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
+        const double y =
+            bar.height() >= canvas.u(14) ? bar.top() + canvas.u(1) : std::max(area.top(), bar.top() - canvas.u(13));
+        canvas.text(QRectF(left + canvas.u(4), y, bar.width(), canvas.u(13)), text,
+                    {10.5, QFont::Normal, colours.ink1, false}, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
     }
     painter.setPen(QPen(colours.line, 1));
     painter.drawLine(area.bottomLeft(), area.bottomRight());
@@ -255,19 +273,21 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
         painter.setPen(QPen(colours.ink1, canvas.u(1.2), Qt::DashLine));
         painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y));
         const QString text = tr("measured read bandwidth %1").arg(formatBandwidth(ceiling));
-        canvas.text(QRectF(area.left(), y - canvas.u(14), area.width(), canvas.u(13)), text, {10.5, QFont::Normal, colours.ink1, false},
-                    Qt::AlignRight | Qt::AlignVCenter);
+        canvas.text(QRectF(area.left(), y - canvas.u(14), area.width(), canvas.u(13)), text,
+                    {10.5, QFont::Normal, colours.ink1, false}, Qt::AlignRight | Qt::AlignVCenter);
     }
     painter.restore();
     if (frame.caption.isEmpty()) return;
     QString left = tr("GB/s of each stage ◐");
     if (ceiling <= 0) left += tr(" · what memory reaches is not measured yet: “Measure ceilings” in Stages");
     if (m_profile->stepNs() < m_profile->stagesNs)
-        left += tr(" · the stages add up to %1 more than the step").arg(microseconds(m_profile->stagesNs - m_profile->stepNs()));
+        left += tr(" · the stages add up to %1 more than the step")
+                    .arg(microseconds(m_profile->stagesNs - m_profile->stepNs()));
     QString right;
     if (const std::size_t count = folded(frame)) right = tr("folded: %1 under 3 px").arg(formatCount(count));
     canvas.text(frame.caption, right, small, Qt::AlignRight | Qt::AlignVCenter);
-    canvas.text(frame.caption.adjusted(0, 0, right.isEmpty() ? 0 : -canvas.width(right, small) - canvas.u(10), 0), left, small);
+    canvas.text(frame.caption.adjusted(0, 0, right.isEmpty() ? 0 : -canvas.width(right, small) - canvas.u(10), 0), left,
+                small);
 }
 
 }  // namespace kvloupe

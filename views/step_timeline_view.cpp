@@ -36,11 +36,13 @@ void StepTimelineView::refresh() {
     if (!m_profile) {
         const bool canStep = lane && step < 0;
         setSubtitle({});
-        return setEmpty(noStagesText(lane, step), canStep ? tr("Step") : QString(), canStep ? QStringLiteral("step") : QString());
+        return setEmpty(noStagesText(lane, step), canStep ? tr("Step") : QString(),
+                        canStep ? QStringLiteral("step") : QString());
     }
     if (isEmptyShown()) setEmpty({});
     // While steps fly past, the layers in sight stay.
-    if (m_centre < 0 || m_centre >= static_cast<int>(m_profile->layers.size()) || cursor()->recording()->phase() != Phase::running) {
+    if (m_centre < 0 || m_centre >= static_cast<int>(m_profile->layers.size()) ||
+        cursor()->recording()->phase() != Phase::running) {
         m_centre = static_cast<int>(m_profile->layers.size()) / 2;
         double most = 0;
         for (std::size_t i = 0; i < m_profile->layers.size(); ++i)
@@ -86,7 +88,8 @@ double StepTimelineView::unitsAt(double ns) const {
         const double length = stage.endNs() - stage.beginNs;
         return length > 0 ? whole + std::clamp((ns - stage.beginNs) / length, 0.0, 1.0) : whole;
     }
-    return m_profile->betweenNs() > 0 ? whole + std::clamp((ns - m_profile->stagesNs) / m_profile->betweenNs(), 0.0, 1.0) : whole;
+    return m_profile->betweenNs() > 0 ? whole + std::clamp((ns - m_profile->stagesNs) / m_profile->betweenNs(), 0.0, 1.0)
+                                      : whole;
 }
 
 double StepTimelineView::nsOf(double units) const {
@@ -197,7 +200,8 @@ std::vector<StepTimelineView::Run> StepTimelineView::runs(double beginNs, double
         if (most == 0) run.kind = m_profile->stages[run.begin].record.kind;
         found.push_back(run);
     };
-    for (std::size_t i = m_profile->stageAt(beginNs); i < m_profile->stages.size() && m_profile->stages[i].beginNs < endNs; ++i) {
+    for (std::size_t i = m_profile->stageAt(beginNs);
+         i < m_profile->stages.size() && m_profile->stages[i].beginNs < endNs; ++i) {
         const StageRecord& stage = m_profile->stages[i].record;
         const bool wide = static_cast<double>(stage.duration_ns) >= leastNs;
         const bool open = run.end > run.begin;
@@ -219,14 +223,16 @@ std::size_t StepTimelineView::folded(const StepTimelineFrame& frame) const {
     if (!m_profile) return 0;
     const double leastNs = least_box * (frame.endNs - frame.beginNs) / frame.boxes.width();
     std::size_t count = 0;
-    for (std::size_t i = m_profile->stageAt(frame.beginNs); i < m_profile->stages.size() && m_profile->stages[i].beginNs < frame.endNs; ++i)
+    for (std::size_t i = m_profile->stageAt(frame.beginNs);
+         i < m_profile->stages.size() && m_profile->stages[i].beginNs < frame.endNs; ++i)
         if (static_cast<double>(m_profile->stages[i].record.duration_ns) < leastNs) ++count;
     return count;
 }
 
 QString StepTimelineView::csv() const {
-    QString text = csvLine({"step", "layer", "stage", "begin ns (derived)", "time ns (measured)", "bytes moved (derived)",
-                            "FLOPs (derived)", "bytes per second (derived)", "bound by (derived)", "outlier layer (derived)"});
+    QString text =
+        csvLine({"step", "layer", "stage", "begin ns (derived)", "time ns (measured)", "bytes moved (derived)",
+                 "FLOPs (derived)", "bytes per second (derived)", "bound by (derived)", "outlier layer (derived)"});
     if (!m_profile) return text;
     const QString step = QString::number(m_profile->step);
     for (std::size_t i = 0; i < m_profile->stages.size(); ++i) {
@@ -239,8 +245,16 @@ QString StepTimelineView::csv() const {
                          QString::number(bound.bytes_per_second, 'g', 9), limitName(bound.limit),
                          layer && layer->outlier ? outlierText(*layer) : QString()});
     }
-    text += csvLine({step, {}, QStringLiteral("between stages: step less sum (derived)"), QString::number(m_profile->stagesNs, 'f', 0),
-                     QString::number(m_profile->stepNs() - m_profile->stagesNs, 'f', 0), {}, {}, {}, {}, {}});
+    text += csvLine({step,
+                     {},
+                     QStringLiteral("between stages: step less sum (derived)"),
+                     QString::number(m_profile->stagesNs, 'f', 0),
+                     QString::number(m_profile->stepNs() - m_profile->stagesNs, 'f', 0),
+                     {},
+                     {},
+                     {},
+                     {},
+                     {}});
     return text;
 }
 

@@ -36,7 +36,8 @@ std::vector<ContextBin> contextBins(std::span<const DecodePoint> points, std::si
     for (std::size_t i = 0; i < ranges; ++i) {
         const std::size_t count = begins[i + 1] - begins[i];
         if (count == 0) continue;
-        own.assign(times.begin() + static_cast<std::ptrdiff_t>(begins[i]), times.begin() + static_cast<std::ptrdiff_t>(begins[i + 1]));
+        own.assign(times.begin() + static_cast<std::ptrdiff_t>(begins[i]),
+                   times.begin() + static_cast<std::ptrdiff_t>(begins[i + 1]));
         bins.push_back({contexts[i] / static_cast<double>(count), medianOf(own), count});
     }
     return bins;
@@ -77,7 +78,8 @@ std::optional<TokenFit> fitDecode(std::span<const ContextBin> bins) {
     return fit;
 }
 
-std::optional<TokenPrediction> predictDecode(const TokenFit& fit, double weightBytes, double bytesPerToken, double bytesPerSecond) {
+std::optional<TokenPrediction> predictDecode(const TokenFit& fit, double weightBytes, double bytesPerToken,
+                                             double bytesPerSecond) {
     if (bytesPerSecond <= 0) return std::nullopt;
     TokenPrediction prediction{bytesPerSecond, weightBytes, bytesPerToken, 0};
     prediction.fixedNs = std::max(0.0, fit.at(fit.least) - prediction.at(fit.least));

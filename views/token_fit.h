@@ -61,6 +61,7 @@ struct TokenPrediction {
 
     double at(double context) const { return (weightBytes + context * bytesPerToken) / bytesPerSecond * 1e9 + fixedNs; }
 };
-std::optional<TokenPrediction> predictDecode(const TokenFit& fit, double weightBytes, double bytesPerToken, double bytesPerSecond);
+std::optional<TokenPrediction> predictDecode(const TokenFit& fit, double weightBytes, double bytesPerToken,
+                                             double bytesPerSecond);
 
 }  // namespace kvloupe

@@ -91,7 +91,8 @@ public:
 private:
     static constexpr std::uint64_t hidden = 576, kv_width = 192, ffn = 1536;
     static constexpr std::uint32_t vocabulary = 49152;
-    static constexpr std::uint64_t layer_weights = (hidden * (hidden + 2 * kv_width) + hidden * hidden + 3 * hidden * ffn) * 2;
+    static constexpr std::uint64_t layer_weights =
+        (hidden * (hidden + 2 * kv_width) + hidden * hidden + 3 * hidden * ffn) * 2;
 
     std::vector<StageRecord> stages_of(std::uint64_t index, std::uint64_t rows) const {
         std::vector<StageRecord> stages;
@@ -102,10 +103,13 @@ private:
             stage.calls = 1;
             stage.bytes = bytes;
             stage.flops = flops;
-            const double moved = static_cast<double>(bytes) / m_options.bandwidth, computed = static_cast<double>(flops) / 1.4e12;
+            const double moved = static_cast<double>(bytes) / m_options.bandwidth,
+                         computed = static_cast<double>(flops) / 1.4e12;
             // A spread of a few percent that differs from stage to stage and is the same in every run.
-            const std::uint64_t spread = (index * 31 + std::uint64_t{layer} * 17 + static_cast<std::uint64_t>(kind) * 7) % 13;
-            stage.duration_ns = 300 + static_cast<std::uint64_t>(std::max(moved, computed) * 1e9 * (1 + 0.002 * static_cast<double>(spread)));
+            const std::uint64_t spread =
+                (index * 31 + std::uint64_t{layer} * 17 + static_cast<std::uint64_t>(kind) * 7) % 13;
+            stage.duration_ns = 300 + static_cast<std::uint64_t>(std::max(moved, computed) * 1e9 *
+                                                                 (1 + 0.002 * static_cast<double>(spread)));
             if (kind == StageKind::attention && layer == m_options.slow_layer) stage.duration_ns += m_options.slow_ns;
             stages.push_back(stage);
         };

@@ -26,8 +26,12 @@ struct Look {
     double width, height;   // of a view, relative to its place in a 1600 x 1000 window
 };
 
-constexpr Look looks[] = {{"light", false, 1, 1, 1}, {"dark", true, 1, 1, 1}, {"125", false, 1.25, 1.25, 1.25},
-                          {"narrow", false, 1, 0.5, 0.8}, {"window125", false, 1.25, 0.86, 0.77}, {"small", false, 1, 0.3, 0.4}};
+constexpr Look looks[] = {{"light", false, 1, 1, 1},
+                          {"dark", true, 1, 1, 1},
+                          {"125", false, 1.25, 1.25, 1.25},
+                          {"narrow", false, 1, 0.5, 0.8},
+                          {"window125", false, 1.25, 0.86, 0.77},
+                          {"small", false, 1, 0.3, 0.4}};
 
 // As in the default layout.
 QRect placeOf(const QString& id) {
@@ -94,7 +98,8 @@ int main(int argc, char** argv) {
             }
         }
         painter.end();
-        if (arguments.isEmpty()) tab.save(folder.filePath(QStringLiteral("tab-") + QLatin1String(look.name) + QStringLiteral(".png")));
+        if (arguments.isEmpty())
+            tab.save(folder.filePath(QStringLiteral("tab-") + QLatin1String(look.name) + QStringLiteral(".png")));
     }
     return 0;
 }

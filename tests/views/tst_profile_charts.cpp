@@ -49,17 +49,20 @@ private Q_SLOTS:
         view.setCeilings(profileCeilings());
         show(view, 600, 340);
         QVERIFY(!view.decodeStep() && view.prefillStep() == 0);
-        QVERIFY(std::none_of(view.points().begin(), view.points().end(), [](const RooflinePoint& point) { return point.decode; }));
+        QVERIFY(std::none_of(view.points().begin(), view.points().end(),
+                             [](const RooflinePoint& point) { return point.decode; }));
         m_cursor->setStep(33);
         QVERIFY(view.decodeStep() == 33 && view.prefillStep() == 0);
         const RooflineFrame now = view.frame();
         for (const RooflinePoint& point : view.points()) {
             QVERIFY(now.plot.contains(now.place(point)));
             const QString tip = view.tipAt(now.place(point));
-            QVERIFY2(tip.contains(QStringLiteral("FLOP per byte")) && tip.contains(QStringLiteral("of the matrix rate")), qPrintable(tip));
+            QVERIFY2(tip.contains(QStringLiteral("FLOP per byte")) && tip.contains(QStringLiteral("of the matrix rate")),
+                     qPrintable(tip));
         }
         const auto of = [&](StageKind kind, bool decode) {
-            return *std::find_if(view.points().begin(), view.points().end(), [=](const RooflinePoint& p) { return p.kind == kind && p.decode == decode; });
+            return *std::find_if(view.points().begin(), view.points().end(),
+                                 [=](const RooflinePoint& p) { return p.kind == kind && p.decode == decode; });
         };
         QCOMPARE(of(StageKind::gate_up, true).bound.limit, StageLimit::memory);
         QCOMPARE(of(StageKind::gate_up, false).bound.limit, StageLimit::compute);
@@ -97,13 +100,15 @@ private Q_SLOTS:
         const PlotOverlayData& marks = view.plot()->overlay();
         QString notes;
         for (const PlotNote& note : marks.notes) notes += note.text + QLatin1Char('\n');
-        QVERIFY2(notes.contains(QStringLiteral("of context")) && notes.contains(QStringLiteral("GB/s")) && notes.contains(QStringLiteral("R²")),
+        QVERIFY2(notes.contains(QStringLiteral("of context")) && notes.contains(QStringLiteral("GB/s")) &&
+                     notes.contains(QStringLiteral("R²")),
                  qPrintable(notes));
         // The prediction reads at the ceiling: it ends below what was measured.
         const double share = view.predicted()->at(view.fitted()->most) / view.fitted()->at(view.fitted()->most) - 1;
         QVERIFY(share < 0 && share > -0.06);
         bool printed = false;
-        for (const PlotLabel& label : marks.labels) printed = printed || label.detail.contains(QString::number(-share * 100, 'f', 1));
+        for (const PlotLabel& label : marks.labels)
+            printed = printed || label.detail.contains(QString::number(-share * 100, 'f', 1));
         QVERIFY(printed);
         m_cursor->setStep(20);
         QCOMPARE(view.points().size(), std::size_t{20});
@@ -116,14 +121,17 @@ private Q_SLOTS:
         m_cursor->setStep(4);
         TimePerTokenView view(m_cursor.get());
         show(view, 500, 300);
-        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("4 decode steps")), qPrintable(view.accessibleDescription()));
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("4 decode steps")),
+                 qPrintable(view.accessibleDescription()));
         options.kv_cache = false;
         m_cursor->setRecording(ProfileRecording::make(options));
-        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("keeps no KV cache")), qPrintable(view.accessibleDescription()));
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("keeps no KV cache")),
+                 qPrintable(view.accessibleDescription()));
         options.kv_cache = true;
         options.attention_variant = "none";
         m_cursor->setRecording(ProfileRecording::make(options));
-        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("no model")), qPrintable(view.accessibleDescription()));
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("no model")),
+                 qPrintable(view.accessibleDescription()));
     }
 
     void aPinnedStepIsComparedWith() {
@@ -136,7 +144,9 @@ private Q_SLOTS:
         const int columns = model->columnCount();
         view.table()->sortByColumn(StagesModel::time, Qt::DescendingOrder);
         const std::uint64_t before = view.model()->sums(StageKind::attention).durationNs;
-        view.setPinned(true);
+        view.table()->setFocus();
+        QTest::keyClick(view.table(), Qt::Key_P);
+        QVERIFY(view.model()->pinned());
         QCOMPARE(model->columnCount(), columns + 2);
         m_cursor->setStep(50);
         const std::uint64_t now = view.model()->sums(StageKind::attention).durationNs;

@@ -23,7 +23,9 @@ namespace {
 
 constexpr double tolerance = 1e-9;
 
-bool near(double a, double b, double relative = tolerance) { return std::abs(a - b) <= relative * std::max(std::abs(a), std::abs(b)); }
+bool near(double a, double b, double relative = tolerance) {
+    return std::abs(a - b) <= relative * std::max(std::abs(a), std::abs(b));
+}
 
 Ceilings ceilings(double bandwidth, double rate) {
     Ceilings result;
@@ -40,11 +42,14 @@ std::vector<std::uint16_t> outliersOf(const Recording& recording) {
     return layers;
 }
 
-std::optional<TokenFit> fitOf(const std::vector<DecodePoint>& points) { return fitDecode(contextBins(points, context_ranges)); }
+std::optional<TokenFit> fitOf(const std::vector<DecodePoint>& points) {
+    return fitDecode(contextBins(points, context_ranges));
+}
 
 std::vector<DecodePoint> lineOf(double fixed, double slope, std::uint32_t from, std::uint32_t count) {
     std::vector<DecodePoint> points;
-    for (std::uint32_t i = 0; i < count; ++i) points.push_back({static_cast<int>(i), 1, from + i, fixed + slope * (from + i)});
+    for (std::uint32_t i = 0; i < count; ++i)
+        points.push_back({static_cast<int>(i), 1, from + i, fixed + slope * (from + i)});
     return points;
 }
 
@@ -334,7 +339,8 @@ private Q_SLOTS:
         QFETCH(QString, device);
         QFETCH(QString, entry);
         const GpuEntry* found = data_sheet_of(device.toStdString());
-        QCOMPARE(found ? QString::fromUtf8(found->name.data(), static_cast<qsizetype>(found->name.size())) : QString(), entry);
+        QCOMPARE(found ? QString::fromUtf8(found->name.data(), static_cast<qsizetype>(found->name.size())) : QString(),
+                 entry);
         QCOMPARE(dataSheetText(found).isEmpty(), entry.isEmpty());
     }
 
