@@ -80,7 +80,8 @@ void LayersView::paintAxis(const Canvas& canvas, const LayersFrame& frame) const
         const double x = frame.x(at);
         painter.setPen(QPen(canvas.colours().grid, 1));
         painter.drawLine(QPointF(x, frame.rows.top()), QPointF(x, frame.rows.bottom()));
-        const QString text = stride < 1e6 ? QString::number(at / 1e3) + QStringLiteral(" µs") : formatDuration(at);
+        QString text = stride < 1e6 ? QString::number(at / 1e3) + QStringLiteral(" µs") : formatDuration(at);
+        if (at == 0 && stride >= 1e6) text = QStringLiteral("0");
         const double width = canvas.width(text, style);
         const double left =
             std::clamp(x - width / 2, frame.axis.left() - canvas.u(8), frame.axis.right() + canvas.u(30) - width);

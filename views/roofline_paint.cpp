@@ -164,8 +164,23 @@ void RooflineView::paintLegend(const Canvas& canvas, const RooflineFrame& frame,
     double width = 0;
     for (const QString& text : rows) width = std::max(width, canvas.width(text, style));
     const double height = canvas.u(16) * static_cast<double>(rows.size());
-    const QRectF box(frame.plot.right() - width - canvas.u(26), frame.plot.bottom() - height - canvas.u(6),
-                     width + canvas.u(20), height);
+    // In the corner that covers least: below the roof on the right where it can.
+    const QSizeF size(width + canvas.u(20), height);
+    const double left = frame.plot.left() + canvas.u(6), right = frame.plot.right() - size.width() - canvas.u(6);
+    const double top = frame.plot.top() + canvas.u(24), bottom = frame.plot.bottom() - height - canvas.u(6);
+    QRectF box;
+    std::size_t fewest = m_points.size() + obstacles.size() + 1;
+    for (const QPointF& corner : {QPointF(right, bottom), QPointF(left, bottom), QPointF(left, top)}) {
+        const QRectF place(corner, size);
+        std::size_t covered = 0;
+        for (const RooflinePoint& point : m_points)
+            if (place.adjusted(-6, -6, 6, 6).contains(frame.place(point))) ++covered;
+        for (const QRectF& other : obstacles)
+            if (other.intersects(place)) ++covered;
+        if (covered >= fewest) continue;
+        fewest = covered;
+        box = place;
+    }
     if (box.left() < frame.plot.left() || frame.plot.height() < canvas.u(110)) return;
     obstacles.push_back(box);
     for (int i = 0; i < rows.size(); ++i) {

@@ -27,7 +27,7 @@ QString perSecond(double value) {
 
 QString gigabytes(double bytesPerSecond) {
     const double value = bytesPerSecond / 1e9;
-    return QString::number(value, 'f', value < 9.95 ? 1 : 0);
+    return value < 0.095 ? QString::number(value, 'g', 1) : QString::number(value, 'f', value < 9.95 ? 1 : 0);
 }
 
 }  // namespace

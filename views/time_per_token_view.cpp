@@ -158,16 +158,15 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
         heights.push_back(dot.ns);
     }
     m_plot->replace(measured, x, y);
-    // A few steps that something interrupted must not flatten all others: what lies above the picture is counted.
-    double top = std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
-    const auto most = heights.begin() + static_cast<std::ptrdiff_t>(heights.size() * 9 / 10);
-    std::nth_element(heights.begin(), most, heights.end());
-    top = std::max(top, most != heights.end() ? *most : 0) * 1.15;
+    // Steps that something interrupted must not flatten all others: what lies above the picture is counted.
+    const double lineEnds =
+        std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
     const double highest = *std::max_element(heights.begin(), heights.end());
-    if (highest < top * 1.5) top = std::max(top, highest * 1.08);
-    m_above =
-        static_cast<std::size_t>(std::count_if(heights.begin(), heights.end(), [top](double ns) { return ns > top; }));
-    m_plot->setPanelLimits(0, 0, top);
+    m_top = lineEnds * 1.15 + 6 * m_fit->residualNs;
+    if (highest < m_top * 1.5) m_top = std::max(m_top, highest * 1.08);
+    const auto above = std::count_if(heights.begin(), heights.end(), [this](double ns) { return ns > m_top; });
+    m_above = static_cast<std::size_t>(above);
+    m_plot->setPanelLimits(0, 0, m_top);
     m_plot->setXRange(0, m_fit->most);
     m_plot->setLook(colours, textFont());
     addMarks(lane, step);
@@ -234,7 +233,7 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
             {0, tr("a window bounds what a step reads: not a line"), PlotNote::Sample::none, colours.ink2});
     marks.labels.push_back(
         {0, m_fit->at(m_fit->most), QStringLiteral("●"), formatDuration(m_fit->at(m_fit->most)), colours.ink1});
-    if (m_shown > 0 && m_points[m_shown - 1].step == step) {
+    if (m_shown > 0 && m_points[m_shown - 1].step == step && m_points[m_shown - 1].ns <= m_top) {
         const DecodePoint& now = m_points[m_shown - 1];
         marks.markers.push_back(
             {0, static_cast<double>(now.context), now.ns, PlotMarker::Glyph::ring,

@@ -54,7 +54,8 @@ private:
     std::vector<DecodePoint> m_points;   // ascending steps
     std::size_t m_shown = 0;             // of them, up to the cursor
     std::vector<ContextBin> m_dots;      // as drawn, and as fitted: steps of like context share a dot, their median
-    std::size_t m_above = 0;             // dots above the range that fits
+    double m_top = 0;                    // of the range that fits, nanoseconds
+    std::size_t m_above = 0;             // dots above it
     std::optional<TokenFit> m_fit;
     std::optional<TokenPrediction> m_prediction;
 };
