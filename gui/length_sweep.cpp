@@ -203,8 +203,8 @@ void LengthSweep::measureBandwidth() {
     if (!m_stages) return;
     startThread([this, threads = m_controller ? m_controller->threads() : 0](std::stop_token) {
         auto backend = make_backend(BackendOptions{"auto", threads});
-        const double rate = backend ? (*backend)->measure_ceilings({}).read_bandwidth : 0;
-        QMetaObject::invokeMethod(this, [this, rate] { m_stages->setMeasuredBandwidth(rate); });
+        const Ceilings ceilings = backend ? (*backend)->measure_ceilings({}) : Ceilings{};
+        QMetaObject::invokeMethod(this, [this, ceilings] { m_stages->setCeilings(ceilings); });
     });
 }
 

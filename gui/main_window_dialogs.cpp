@@ -15,6 +15,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDir>
+#include <QDockWidget>
 #include <QFileDialog>
 #include <QInputDialog>
 #include <QMenu>
@@ -100,7 +101,9 @@ void MainWindow::chooseSweep() {
                                           m_sweep->most(), m_sweep->least(), 100000, 10, &chosen);
     if (!chosen) return;
     m_sweep->setRange(std::min(m_sweep->least(), most), most);
-    showTab(1);
+    showTab(3);
+    for (QDockWidget* dock : m_pages[3]->docks())
+        if (dock->objectName() == QLatin1String("Profile/sweep")) dock->raise();
     m_sweep->start();
 }
 

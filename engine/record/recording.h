@@ -135,6 +135,13 @@ public:
     // Of one step: indices into stages(), empty where none were measured or (a GPU's, read one step late) not read yet.
     // Any thread; O(log steps).
     LogRange stages_of(std::size_t step) const;
+    // A step whose stages were measured.
+    struct StageRange {
+        std::uint64_t step = 0;
+        LogRange range;  // indices into stages()
+    };
+    // All of them, ascending steps.
+    const ChunkedLog<StageRange, 8>& staged_steps() const { return m_stage_ranges; }
     const ChunkedLog<AttentionRow>& attention() const { return m_attention; }
     const ChunkedLog<float, 16>& attention_weights() const { return m_attention_weights; }
     const ChunkedLog<SequenceInfo, 8>& sequences() const { return m_sequences; }
@@ -156,10 +163,6 @@ public:
 private:
     friend class LaneWriter;
 
-    struct StageRange {
-        std::uint64_t step = 0;
-        LogRange range;
-    };
     struct KeyFrame {
         std::uint64_t step = 0;  // state after this step
         std::shared_ptr<const LaneState> state;
