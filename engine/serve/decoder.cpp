@@ -2,9 +2,6 @@
 #include "engine/serve/decoder.h"
 
 #include "engine/serve/sampler.h"
-#include "engine/serve/stage_costs.h"
-
-#include <algorithm>
 
 namespace kvloupe {
 
@@ -141,39 +138,17 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
         run_attention_half(layer, batch.rows(), cache, probe);
         run_ffn_half(layer, batch.rows());
     }
+    if (!batch.logit_rows.empty()) run_output(batch);
+    if (options.late) options.late->read();
     if (!batch.logit_rows.empty()) {
-        run_output(batch);
         const std::span<float> logits(m_host_logits.data(), batch.logit_rows.size() * std::size_t{config.vocabulary});
         if (auto read = backend.read(*m_logits, logits); !read) return read.error();
         result.logits = logits;
     } else if (auto done = backend.synchronise(); !done) {
         return done.error();
     }
-    if (m_measure) collect_stages(batch, cache.shape(), timed);
+    if (m_measure) result.measured = MeasuredPass{timed, StageCosts(*m_device->model, cache.shape(), batch, m_span)};
     return result;
-}
-
-void Decoder::collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed) {
-    const StageCosts costs(*m_device->model, cache, batch, m_span);
-    // Every pass marks the same stages in the same order; a step of several passes adds them up.
-    std::size_t place = 0;
-    for (const StageTiming& timing : m_device->backend->timings(timed)) {
-        const auto same = [&](const StageRecord& s) { return s.kind == timing.kind && s.layer == timing.layer; };
-        auto stage = m_stages.begin() + static_cast<std::ptrdiff_t>(std::min(place, m_stages.size()));
-        if (stage != m_stages.end() && !same(*stage)) stage = std::find_if(m_stages.begin(), m_stages.end(), same);
-        if (stage == m_stages.end()) {
-            StageRecord added;
-            added.kind = timing.kind;
-            added.layer = timing.layer;
-            stage = m_stages.insert(m_stages.end(), added);
-        }
-        ++place;
-        const StageCost cost = costs.of(timing.kind, timing.layer);
-        ++stage->calls;
-        stage->duration_ns += timing.duration_ns;
-        stage->bytes += cost.bytes;
-        stage->flops += cost.flops;
-    }
 }
 
 Result<bool> Decoder::finite(std::uint32_t rows) {

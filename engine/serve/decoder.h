@@ -6,9 +6,11 @@
 
 #include "engine/backend.h"
 #include "engine/serve/device_model.h"
+#include "engine/serve/late_stages.h"
 #include "engine/serve/scenario.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -20,6 +22,7 @@ struct ForwardOptions {
     bool measure = false;                     // stage times are wanted
     std::span<const AttentionWatch> watch;    // attention rows are wanted
     std::stop_token stop;                     // looked at between layers
+    LateStages* late = nullptr;               // of the backend: what is outstanding is read while this pass runs
 };
 
 struct LayerProbe {
@@ -31,6 +34,7 @@ struct ForwardResult {
     bool stopped = false;                     // by the stop token: nothing below is meaningful
     std::span<const float> logits;            // (logit_rows, vocabulary); valid until the next forward()
     std::vector<LayerProbe> probes;
+    std::optional<MeasuredPass> measured;     // where stage times are wanted: the set to read them from
 };
 
 class Decoder {
@@ -51,16 +55,11 @@ public:
     // "layer 3, in its attention half"; "the output projection" if all layers are finite.
     std::string first_non_finite(const Batch& batch, KvCache& cache);
 
-    // Stages measured since the last clear, one per kind and layer, in the order of execution.
-    std::span<const StageRecord> stages() const { return m_stages; }
-    void clear_stages() { m_stages.clear(); }
-
 private:
     void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
     void run_output(const Batch& batch);
     void mark(StageKind kind, std::uint16_t layer);
-    void collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed);
     Result<bool> finite(std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;
@@ -76,7 +75,6 @@ private:
     std::unique_ptr<Buffer> m_gathered, m_gathered_normed;  // (logit_rows, hidden)
     std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
-    std::vector<StageRecord> m_stages;
     bool m_measure = false;
 };
 

@@ -17,6 +17,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -45,6 +46,7 @@ struct StepContext {
     std::stop_token stop;                          // the step is given up, unpublished
     std::span<const AttentionWatch> watch;
     bool measure_stages = true;
+    LateStages* late = nullptr;                    // of the lane's backend; null: stages are read at once
     LogitComparison* comparison = nullptr;         // may be null
     LogitTap logit_tap;                            // may be empty
 };
@@ -95,7 +97,7 @@ private:
     void end_stuck_request(const Schedule& schedule);
     void close_step(const Schedule& schedule);
     void count_slots();
-    void note_stages();
+    void note_stages(const StepContext& context);
 
     // lane_info.cpp
     std::uint64_t bytes_per_token() const;
@@ -135,6 +137,7 @@ private:
     Forward forward_uncached(const Schedule& schedule, const StepContext& context);
     Result<void> prepare_buffers(const Schedule& schedule);
     void note_computed(const ScheduledSequence& scheduled);
+    void note_measured(std::optional<MeasuredPass> pass, bool late);
     void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
     Forward fail(std::span<Request* const> requests, const std::string& reason);
     Forward fail_all(const Schedule& schedule, const Error& error);
@@ -176,6 +179,8 @@ private:
     // Of the step in progress.
     StepRecord m_counters;
     StageRecord m_schedule_stage;
+    std::vector<StageRecord> m_stages;           // of its passes, read at once
+    std::optional<MeasuredPass> m_measured;      // its pass, to be read while the next one runs
     struct Ending {
         Request* request;
         Cause cause;

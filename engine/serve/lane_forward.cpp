@@ -96,9 +96,10 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
         add_rows(batch, *scheduled.request, scheduled.first, scheduled.count,
                  m_cache->table(scheduled.request->sequence), m_cache->block_size());
     const std::uint64_t overflowed = m_cache_memory->overflowed_values();
-    auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+    auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop, context.late});
     if (!result) return fail_all(schedule, result.error());
     if (result->stopped) return Forward::stopped;
+    note_measured(std::move(result->measured), context.late != nullptr && m_device->backend->late_timings());
     m_counters.overflowed_values = m_cache_memory->overflowed_values() - overflowed;
     const std::size_t vocabulary = m_device->model->config.vocabulary;
     std::vector<std::span<const float>> logits(schedule.sequences.size());
@@ -127,9 +128,10 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
             const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
             Batch batch;
             add_rows(batch, *scheduled.request, first, count, std::span(&whole, 1), m_cache_memory->shape().block_size);
-            auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+            auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop, context.late});
             if (!result) return fail_all(schedule, result.error());
             if (result->stopped) return Forward::stopped;
+            note_measured(std::move(result->measured), false);  // the next pass of the step starts a set of its own
             kept[i].assign(result->logits.begin(), result->logits.end());
             if (!all_finite(kept[i]) && place.empty()) place = m_decoder.first_non_finite(batch, *m_cache_memory);
             else if (place.empty()) note_attention(batch, std::span(&scheduled, 1), *result);
@@ -160,6 +162,12 @@ Lane::Forward Lane::finish_forward(const Schedule& schedule, const StepContext& 
     const auto spent = std::chrono::steady_clock::now() - start;
     m_sample_ns += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
     return Forward::done;
+}
+
+void Lane::note_measured(std::optional<MeasuredPass> pass, bool late) {
+    if (!pass) return;
+    if (late) m_measured = std::move(pass);
+    else add_stages(m_stages, m_device->backend->timings(pass->set), pass->costs);
 }
 
 void Lane::note_computed(const ScheduledSequence& scheduled) {

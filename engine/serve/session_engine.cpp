@@ -16,6 +16,7 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
         auto lane = Lane::create(setup);
         if (!lane) return Error{"Lane '" + setup.options.name + "': " + lane.error().sentence, lane.error().hint};
         engine->m_lanes.push_back(std::move(*lane));
+        if (setup.device) engine->m_late.try_emplace(setup.device->backend.get(), *setup.device->backend);
     }
     engine->m_watch.resize(engine->m_lanes.size());
     engine->set_watch(engine->m_prepared.watch);
@@ -25,6 +26,7 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
 }
 
 void SessionEngine::begin() {
+    if (m_writer) read_late_stages();
     m_writer = std::make_unique<RecordingWriter>(m_scenario.title, std::uint64_t{m_scenario.record.memory_mib} << 20);
     m_limits.clear();
     m_overflow_said.assign(m_lanes.size(), false);
@@ -51,6 +53,21 @@ void SessionEngine::begin() {
         }
     }
     m_writer->set_phase(Phase::paused);
+}
+
+LateStages* SessionEngine::late_stages_of(std::size_t lane) {
+    const auto& device = m_prepared.lanes[lane].device;
+    return device ? &m_late.at(device->backend.get()) : nullptr;
+}
+
+void SessionEngine::read_late_stages() noexcept {
+    for (auto& [backend, late] : m_late) {
+        try {
+            late.read();
+        } catch (const std::exception&) {
+            continue;
+        }
+    }
 }
 
 bool SessionEngine::at_limit(std::size_t lane) const { return m_limits[lane] > 0 && m_lanes[lane]->longest() >= m_limits[lane]; }
@@ -88,7 +105,7 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         if (lane.next_step() != behind) continue;
         const LaneId id(static_cast<std::uint32_t>(i));
         const Lane::Outcome outcome =
-            lane.step({id, stop, m_watch[i], measure, m_comparison.get(), m_options.logit_tap});
+            lane.step({id, stop, m_watch[i], measure, late_stages_of(i), m_comparison.get(), m_options.logit_tap});
         if (outcome == Lane::Outcome::stopped) {
             progress.stopped = true;
             return progress;
@@ -157,6 +174,7 @@ void SessionEngine::set_watch(const std::vector<AttentionWatch>& watch) {
 }
 
 void SessionEngine::mark_end() {
+    read_late_stages();
     if (m_failure.empty()) m_writer->set_phase(Phase::finished);
     else m_writer->set_phase(Phase::failed, m_failure);
 }

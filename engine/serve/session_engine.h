@@ -6,6 +6,7 @@
 
 #include "engine/serve/session_setup.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -49,13 +50,18 @@ public:
     bool has_work() const;
     // finished or failed, with the reason.
     void mark_end();
-    // With what the last step's breakpoint stopped at, if that is the reason.
+    // Records the stages of steps whose timings have not been read yet. Without memory for them they are not recorded.
+    void read_late_stages() noexcept;
+    // With what the last step's breakpoint stopped at, if that is the reason. Whoever sees a phase other than running
+    // sees the stages of all steps too.
     void set_phase(Phase phase, const std::string& reason = {}) {
+        if (phase != Phase::running) read_late_stages();
         m_writer->set_phase(phase, reason, phase == Phase::paused && !reason.empty() ? m_focus : std::nullopt);
     }
 
 private:
     SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+    LateStages* late_stages_of(std::size_t lane);
     bool at_limit(std::size_t lane) const;
     std::string limit_reason() const;
 
@@ -63,6 +69,7 @@ private:
     const SessionOptions& m_options;
     PreparedSession m_prepared;
     std::vector<std::unique_ptr<Lane>> m_lanes;
+    std::map<Backend*, LateStages> m_late;             // of the lanes' backends
     std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
     std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
     std::vector<bool> m_overflow_said;                 // (lanes) said once and not in every step

@@ -128,6 +128,7 @@ void Session::Impl::work(std::stop_token stop) {
                                                  ". Reset it, or give it fewer tokens or less to record.");
         }
     }
+    engine->read_late_stages();
     std::lock_guard lock(mutex);
     idle = ended = true;
     idle_changed.notify_all();
