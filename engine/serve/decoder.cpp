@@ -30,6 +30,7 @@ Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
         if (buffer) target = std::move(*buffer);
         else failure = buffer.error();
     };
+    if (rows > m_rows || logit_rows > m_logit_rows) forget_passes();
     if (rows > m_rows) {
         m_rows = 0;  // until all of them are there
         const std::uint64_t q_width = std::uint64_t{c.query_heads} * c.head_dim;
@@ -106,24 +107,18 @@ void Decoder::run_output(const Batch& batch) {
     mark(StageKind::logits, StageRecord::no_layer);
 }
 
-Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const ForwardOptions& options) {
-    if (batch.rows() > m_rows || batch.logit_rows.size() > m_logit_rows)
-        return Error{"A batch of " + std::to_string(batch.rows()) + " rows does not fit into buffers for " +
-                         std::to_string(m_rows),
-                     "This is a defect of the program; please report it with the scenario."};
-    Backend& backend = *m_device->backend;
+std::uint64_t Decoder::pass_owner(const KvCache& cache) {
+    if (&cache != m_pass_cache) forget_passes();
+    m_pass_cache = &cache;
+    if (m_owner == 0) m_owner = m_device->backend->new_owner();
+    return m_owner;
+}
+
+// False: given up between two layers.
+bool Decoder::run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result) {
     const ModelConfig& config = m_device->model->config;
-    ForwardResult result;
-    m_measure = options.measure;
-    if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
-    const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
-    backend.embed(*m_device->embedding, *m_hidden);
-    mark(StageKind::embed, StageRecord::no_layer);
     for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-        if (options.stop.stop_requested()) {
-            result.stopped = true;
-            return result;
-        }
+        if (options.stop.stop_requested()) return false;
         AttentionProbe* probe = nullptr;
         for (const AttentionWatch& watch : options.watch) {
             if (watch.layer != layer) continue;
@@ -138,10 +133,35 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
         run_attention_half(layer, batch.rows(), cache, probe);
         run_ffn_half(layer, batch.rows());
     }
-    if (!batch.logit_rows.empty()) run_output(batch);
+    return true;
+}
+
+Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const ForwardOptions& options) {
+    if (batch.rows() > m_rows || batch.logit_rows.size() > m_logit_rows)
+        return Error{"A batch of " + std::to_string(batch.rows()) + " rows does not fit into buffers for " +
+                         std::to_string(m_rows),
+                     "This is a defect of the program; please report it with the scenario."};
+    Backend& backend = *m_device->backend;
+    ForwardResult result;
+    m_measure = options.measure;
+    if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
+    const bool repeatable = !m_measure && options.watch.empty();
+    const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
+    if (!repeatable || !backend.begin_pass({pass_owner(cache)})) {
+        backend.embed(*m_device->embedding, *m_hidden);
+        mark(StageKind::embed, StageRecord::no_layer);
+        result.stopped = !run_layers(batch, cache, options, result);
+        if (!result.stopped && !batch.logit_rows.empty()) run_output(batch);
+    }
+    if (repeatable) backend.end_pass();
+    if (result.stopped) {
+        forget_passes();  // half a pass, if it was recorded, belongs to nobody
+        return result;
+    }
     if (options.late) options.late->read();
     if (!batch.logit_rows.empty()) {
-        const std::span<float> logits(m_host_logits.data(), batch.logit_rows.size() * std::size_t{config.vocabulary});
+        const std::size_t count = batch.logit_rows.size() * std::size_t{m_device->model->config.vocabulary};
+        const std::span<float> logits(m_host_logits.data(), count);
         if (auto read = backend.read(*m_logits, logits); !read) return read.error();
         result.logits = logits;
     } else if (auto done = backend.synchronise(); !done) {

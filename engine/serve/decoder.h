@@ -44,6 +44,9 @@ public:
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
+    // Passes that the backend has recorded are not replayed any more: a cache was replaced by another one. (Another
+    // object and other buffers are noticed.)
+    void forget_passes() { m_owner = 0; }
     // Bytes that reserve() takes (derived).
     std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const;
 
@@ -56,6 +59,8 @@ public:
     std::string first_non_finite(const Batch& batch, KvCache& cache);
 
 private:
+    std::uint64_t pass_owner(const KvCache& cache);
+    bool run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result);
     void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
     void run_output(const Batch& batch);
@@ -76,6 +81,8 @@ private:
     std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
     bool m_measure = false;
+    std::uint64_t m_owner = 0;               // of the passes over these buffers and m_pass_cache; 0: none yet
+    const KvCache* m_pass_cache = nullptr;
 };
 
 }  // namespace kvloupe

@@ -67,6 +67,7 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
     KvCacheShape shape{config.layers, 1, roomy(longest, config.context_length), config.kv_heads, config.head_dim,
                        DType::f32, DType::f32};
+    m_decoder.forget_passes();
     m_cache_memory.reset();
     auto scratch = m_device->backend->kv_cache(shape, Purpose::activations);
     if (!scratch) return scratch.error();
