@@ -53,6 +53,7 @@ Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
         make(m_logits, logit_rows, c.vocabulary);
         if (failure) return *failure;
         m_host_logits.resize(std::size_t{logit_rows} * c.vocabulary);
+        m_summaries.resize(logit_rows);
         m_logit_rows = logit_rows;
     }
     return {};
@@ -159,16 +160,27 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
         return result;
     }
     if (options.late) options.late->read();
-    if (!batch.logit_rows.empty()) {
-        const std::size_t count = batch.logit_rows.size() * std::size_t{m_device->model->config.vocabulary};
-        const std::span<float> logits(m_host_logits.data(), count);
-        if (auto read = backend.read(*m_logits, logits); !read) return read.error();
-        result.logits = logits;
-    } else if (auto done = backend.synchronise(); !done) {
-        return done.error();
-    }
+    if (auto read = read_logits(batch, options, result); !read) return read.error();
     if (m_measure) result.measured = MeasuredPass{timed, StageCosts(*m_device->model, cache.shape(), batch, m_span)};
     return result;
+}
+
+// What the pass computed, once the device is done with it.
+Result<void> Decoder::read_logits(const Batch& batch, const ForwardOptions& options, ForwardResult& result) {
+    Backend& backend = *m_device->backend;
+    const std::uint32_t vocabulary = m_device->model->config.vocabulary;
+    const std::size_t rows = batch.logit_rows.size();
+    if (rows == 0) return backend.synchronise();
+    if (options.summarise) {
+        const std::span<LogitSummary> summaries(m_summaries.data(), rows);
+        if (auto made = backend.summarise(*m_logits, vocabulary, *options.summarise, summaries); !made) return made;
+        result.summaries = summaries;
+        return {};
+    }
+    const std::span<float> logits(m_host_logits.data(), rows * vocabulary);
+    if (auto read = backend.read(*m_logits, logits); !read) return read;
+    result.logits = logits;
+    return {};
 }
 
 Result<bool> Decoder::finite(std::uint32_t rows) {

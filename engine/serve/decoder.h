@@ -23,6 +23,9 @@ struct ForwardOptions {
     std::span<const AttentionWatch> watch;    // attention rows are wanted
     std::stop_token stop;                     // looked at between layers
     LateStages* late = nullptr;               // of the backend: what is outstanding is read while this pass runs
+    // (logit_rows) a token whose rank is wanted, or negative: summaries of the logits are enough and the backend makes
+    // them. Null: the logits.
+    const std::vector<TokenId>* summarise = nullptr;
 };
 
 struct LayerProbe {
@@ -33,6 +36,7 @@ struct LayerProbe {
 struct ForwardResult {
     bool stopped = false;                     // by the stop token: nothing below is meaningful
     std::span<const float> logits;            // (logit_rows, vocabulary); valid until the next forward()
+    std::span<const LogitSummary> summaries;  // (logit_rows) instead of them, where asked for; valid as long
     std::vector<LayerProbe> probes;
     std::optional<MeasuredPass> measured;     // where stage times are wanted: the set to read them from
 };
@@ -64,6 +68,7 @@ private:
     void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
     void run_output(const Batch& batch);
+    Result<void> read_logits(const Batch& batch, const ForwardOptions& options, ForwardResult& result);
     void mark(StageKind kind, std::uint16_t layer);
     Result<bool> finite(std::uint32_t rows);
 
@@ -80,6 +85,7 @@ private:
     std::unique_ptr<Buffer> m_gathered, m_gathered_normed;  // (logit_rows, hidden)
     std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
+    std::vector<LogitSummary> m_summaries;  // (logit_rows)
     bool m_measure = false;
     std::uint64_t m_owner = 0;               // of the passes over these buffers and m_pass_cache; 0: none yet
     const KvCache* m_pass_cache = nullptr;

@@ -221,6 +221,7 @@ Lane::Outcome Lane::step(const StepContext& context) {
     m_failure.clear();
     m_sample_ns = 0;
     m_sampled = 0;
+    m_summarised = 0;
     m_stages.clear();
     m_measured.reset();
     m_writer->begin_step();
@@ -259,7 +260,9 @@ void Lane::note_stages(const StepContext& context) {
         sample->kind = StageKind::sample;
         sample->calls = m_sampled;
         sample->duration_ns = m_sample_ns;
-        sample->bytes = m_device ? std::uint64_t{m_sampled} * m_device->model->config.vocabulary * sizeof(float) : 0;
+        // Of a summary this stage, on the host, reads the summary alone.
+        const std::uint64_t row = m_device ? m_device->model->config.vocabulary * sizeof(float) : 0;
+        sample->bytes = (m_sampled - m_summarised) * row + m_summarised * sizeof(LogitSummary);
     }
     if (m_measured) return context.late->expect(std::move(*m_measured), {m_writer, m_step, m_schedule_stage, sample});
     std::vector<StageRecord> stages = {m_schedule_stage};

@@ -12,6 +12,7 @@
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
 #include "engine/serve/logit_comparison.h"
+#include "engine/serve/logit_row.h"
 #include "engine/serve/sampler.h"
 #include "engine/serve/scheduler.h"
 
@@ -135,6 +136,9 @@ private:
     void forward_accounting(const Schedule& schedule);
     Forward forward_cached(const Schedule& schedule, const StepContext& context);
     Forward forward_uncached(const Schedule& schedule, const StepContext& context);
+    ForwardOptions forward_options(const StepContext& context, const std::vector<TokenId>* summarise) const;
+    TokenId asked_token(const Request& request) const;
+    LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
     Result<void> prepare_buffers(const Schedule& schedule);
     void note_computed(const ScheduledSequence& scheduled);
     void note_measured(std::optional<MeasuredPass> pass, bool late);
@@ -142,11 +146,12 @@ private:
     Forward fail(std::span<Request* const> requests, const std::string& reason);
     Forward fail_all(const Schedule& schedule, const Error& error);
     Forward finish_forward(const Schedule& schedule, const StepContext& context,
-                           const std::vector<std::span<const float>>& logits, const std::string& bad_place);
+                           const std::vector<LogitRow>& logits, const std::string& bad_place);
 
-    // lane_sampling.cpp; logits (vocabulary), empty without a model
-    void spread(Request& request, std::span<const float> logits, const StepContext& context);
-    void sample(Request& request, std::span<const float> logits, const StepContext& context);
+    // lane_sampling.cpp
+    bool summary_is_enough(const Request& request, const StepContext& context) const;
+    void spread(Request& request, const LogitRow& logits, const StepContext& context);
+    void sample(Request& request, const LogitRow& logits, const StepContext& context);
     void append_token(Request& request, const SampledToken& sampled);
     void end_if_done(Request& request);
     bool is_end(TokenId token) const;
@@ -189,6 +194,7 @@ private:
     std::vector<Ending> m_endings;
     std::uint64_t m_sample_ns = 0;
     std::uint32_t m_sampled = 0;
+    std::uint32_t m_summarised = 0;   // of them: from a summary
     std::string m_failure;
     bool m_failed_last = false;
     bool m_preempted_by_action = false;
