@@ -17,7 +17,7 @@ std::uint64_t Decoder::bytes_for(std::uint32_t rows, std::uint32_t logit_rows) c
     const ModelConfig& c = m_device->model->config;
     const std::uint64_t heads = std::uint64_t{2} * c.query_heads * c.head_dim + std::uint64_t{2} * c.kv_heads * c.head_dim;
     return f32 * (rows * (std::uint64_t{2} * c.hidden + heads + std::uint64_t{2} * c.intermediate) +
-                  logit_rows * (std::uint64_t{2} * c.hidden + std::uint64_t{2} * c.vocabulary));
+                  logit_rows * (std::uint64_t{2} * c.hidden + c.vocabulary));
 }
 
 Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {

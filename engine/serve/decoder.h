@@ -51,7 +51,7 @@ public:
     // Passes that the backend has recorded are not replayed any more: a cache was replaced by another one. (Another
     // object and other buffers are noticed.)
     void forget_passes() { m_owner = 0; }
-    // Bytes that reserve() takes (derived).
+    // Bytes of the device's memory that reserve() takes (derived).
     std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const;
 
     // Computes the batch; its K/V lies in `cache` afterwards. At most the reserved rows.

@@ -52,7 +52,7 @@ void SessionEngine::begin() {
             m_lanes[i]->add_request(std::move(request));
         }
     }
-    m_writer->set_phase(Phase::paused);
+    set_phase(Phase::paused);
 }
 
 LateStages* SessionEngine::late_stages_of(std::size_t lane) {
@@ -67,6 +67,27 @@ void SessionEngine::read_late_stages() noexcept {
         } catch (const std::exception&) {
             continue;
         }
+    }
+}
+
+// What a reader of a session that stands still finds complete: stages of all steps, the devices' memory as it is now.
+void SessionEngine::close_books() noexcept {
+    read_late_stages();
+    try {
+        std::vector<DeviceMemory> memory;
+        for (const auto& [backend, late] : m_late) {
+            const DeviceInfo info = backend->info();
+            if (!info.own_memory) continue;
+            auto device = std::find_if(memory.begin(), memory.end(), [&](const DeviceMemory& each) { return each.id == info.id; });
+            if (device == memory.end()) device = memory.insert(device, {info.id, info.name, info.memory_bytes, info.free_bytes});
+            const MemoryCounters counters = backend->memory();
+            device->weight_bytes += counters.weights;
+            device->kv_cache_bytes += counters.kv_cache;
+            device->activation_bytes += counters.activations;
+        }
+        m_writer->set_device_memory(std::move(memory));
+    } catch (const std::exception&) {
+        return;  // out of memory: what was known before stays
     }
 }
 
@@ -174,7 +195,7 @@ void SessionEngine::set_watch(const std::vector<AttentionWatch>& watch) {
 }
 
 void SessionEngine::mark_end() {
-    read_late_stages();
+    close_books();
     if (m_failure.empty()) m_writer->set_phase(Phase::finished);
     else m_writer->set_phase(Phase::failed, m_failure);
 }

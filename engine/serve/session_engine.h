@@ -55,12 +55,13 @@ public:
     // With what the last step's breakpoint stopped at, if that is the reason. Whoever sees a phase other than running
     // sees the stages of all steps too.
     void set_phase(Phase phase, const std::string& reason = {}) {
-        if (phase != Phase::running) read_late_stages();
+        if (phase != Phase::running) close_books();
         m_writer->set_phase(phase, reason, phase == Phase::paused && !reason.empty() ? m_focus : std::nullopt);
     }
 
 private:
     SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+    void close_books() noexcept;
     LateStages* late_stages_of(std::size_t lane);
     bool at_limit(std::size_t lane) const;
     std::string limit_reason() const;
