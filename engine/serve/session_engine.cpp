@@ -16,11 +16,15 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
         auto lane = Lane::create(setup);
         if (!lane) return Error{"Lane '" + setup.options.name + "': " + lane.error().sentence, lane.error().hint};
         engine->m_lanes.push_back(std::move(*lane));
-        if (setup.device) engine->m_late.try_emplace(setup.device->backend.get(), *setup.device->backend);
+        if (!setup.device) continue;
+        Backend& backend = *setup.device->backend;
+        const bool added = engine->m_late.try_emplace(&backend, backend).second;
+        if (added && backend.info().own_memory) engine->m_cards.push_back(&backend);
     }
     engine->m_watch.resize(engine->m_lanes.size());
     engine->set_watch(engine->m_prepared.watch);
     engine->m_breakpoints = scenario.breakpoints;
+    engine->m_stages_every = scenario.record.stages_every;
     engine->begin();
     return engine;
 }
@@ -75,9 +79,8 @@ void SessionEngine::close_books() noexcept {
     read_late_stages();
     try {
         std::vector<DeviceMemory> memory;
-        for (const auto& [backend, late] : m_late) {
+        for (const Backend* backend : m_cards) {
             const DeviceInfo info = backend->info();
-            if (!info.own_memory) continue;
             auto device = std::find_if(memory.begin(), memory.end(), [&](const DeviceMemory& each) { return each.id == info.id; });
             if (device == memory.end()) device = memory.insert(device, {info.id, info.name, info.memory_bytes, info.free_bytes});
             const MemoryCounters counters = backend->memory();
@@ -120,7 +123,7 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         progress.pause = limit_reason();
         return progress;
     }
-    const bool measure = behind % m_scenario.record.stages_every == 0;
+    const bool measure = m_stages_every > 0 && behind % m_stages_every == 0;
     for (const std::size_t i : able) {
         Lane& lane = *m_lanes[i];
         if (lane.next_step() != behind) continue;

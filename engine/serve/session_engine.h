@@ -45,6 +45,7 @@ public:
     void act(const ScenarioAction& action);
     void continue_uncached(std::uint32_t more_tokens);
     void set_watch(const std::vector<AttentionWatch>& watch);
+    void set_stages_every(std::uint32_t n) { m_stages_every = n; }
     void set_breakpoints(std::vector<Breakpoint> breakpoints) { m_breakpoints = std::move(breakpoints); }
 
     bool has_work() const;
@@ -71,12 +72,14 @@ private:
     PreparedSession m_prepared;
     std::vector<std::unique_ptr<Lane>> m_lanes;
     std::map<Backend*, LateStages> m_late;             // of the lanes' backends
+    std::vector<const Backend*> m_cards;               // those of them that have memory of their own
     std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
     std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
     std::vector<bool> m_overflow_said;                 // (lanes) said once and not in every step
     std::unique_ptr<RecordingWriter> m_writer;
     std::unique_ptr<LogitComparison> m_comparison;
     std::vector<Breakpoint> m_breakpoints;
+    std::uint32_t m_stages_every = 1;                  // 0: never
     std::optional<PauseFocus> m_focus;                 // of the last step's first breakpoint that held
     std::string m_failure;  // of the last failing step since the start or the last submit
 };

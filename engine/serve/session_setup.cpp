@@ -20,39 +20,57 @@ class Shelf {
 public:
     Shelf(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
 
-    Result<std::shared_ptr<DeviceModel>> get(const LaneOptions& lane) {
-        const std::string& model_name = lane.model.empty() ? m_scenario.model : lane.model;
-        const std::string& device_name = lane.device.empty() ? m_scenario.device : lane.device;
-        auto& device_model = m_device_models[{model_name, device_name}];
+    Result<std::shared_ptr<const Model>> model(const LaneOptions& lane) {
+        const std::string& name = model_name(lane);
+        auto& model = m_models[name];
+        if (model) return model;
+        if (m_options.progress)
+            m_options.progress(double(m_models.size() - 1) / double(m_scenario.lanes.size()), "Loading " + shown_model(name));
+        auto found = m_options.find_model(name);
+        if (!found) return found.error();
+        model = std::move(*found);
+        return model;
+    }
+
+    Result<std::shared_ptr<Backend>> backend(const LaneOptions& lane) {
+        auto& backend = m_backends[device_name(lane)];
+        if (backend) return backend;
+        auto made = m_options.make_backend(device_name(lane));
+        if (!made) return made.error();
+        backend = std::move(*made);
+        return backend;
+    }
+
+    // Of a lane whose model and backend are there.
+    Result<std::shared_ptr<DeviceModel>> device_model(const LaneOptions& lane) {
+        auto& device_model = m_device_models[{model_name(lane), device_name(lane)}];
         if (device_model) return device_model;
-        auto& model = m_models[model_name];
-        if (!model) {
-            if (m_options.progress)
-                m_options.progress(double(m_device_models.size() - 1) / double(m_scenario.lanes.size()),
-                                   "Loading " + shown_model(model_name));
-            auto found = m_options.find_model(model_name);
-            if (!found) return found.error();
-            model = std::move(*found);
+        const std::shared_ptr<Backend>& backend = m_backends.at(device_name(lane));
+        if (m_options.release_memory && !m_released && backend->info().own_memory) {
+            m_released = true;
+            m_options.release_memory();
         }
-        auto& backend = m_backends[device_name];
-        if (!backend) {
-            auto made = m_options.make_backend(device_name);
-            if (!made) return made.error();
-            backend = std::move(*made);
-        }
-        auto created = DeviceModel::create(model, backend);
+        auto created = DeviceModel::create(m_models.at(model_name(lane)), backend);
         if (!created) return created.error();
         device_model = std::move(*created);
         return device_model;
     }
 
 private:
+    const std::string& model_name(const LaneOptions& lane) const { return lane.model.empty() ? m_scenario.model : lane.model; }
+    const std::string& device_name(const LaneOptions& lane) const { return lane.device.empty() ? m_scenario.device : lane.device; }
+
     const Scenario& m_scenario;
     const SessionOptions& m_options;
     std::map<std::string, std::shared_ptr<const Model>> m_models;
     std::map<std::string, std::shared_ptr<Backend>> m_backends;
     std::map<std::pair<std::string, std::string>, std::shared_ptr<DeviceModel>> m_device_models;
+    bool m_released = false;
 };
+
+Error error_of(const LaneOptions& lane, const Error& error) {
+    return {"Lane '" + lane.name + "': " + error.sentence, error.hint};
+}
 
 // In tokens: the model's, or less where the lane says so; 0: no limit.
 std::uint32_t context_of(const LaneSetup& setup) {
@@ -188,14 +206,15 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
         if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
         LaneSetup setup;
         setup.options = lane;
+        std::shared_ptr<const Model> found;
         if (!is_accounting(scenario, lane)) {
-            auto device = shelf.get(lane);
-            if (!device) return Error{"Lane '" + lane.name + "': " + device.error().sentence, device.error().hint};
-            setup.device = *device;
+            auto loaded = shelf.model(lane);
+            if (!loaded) return error_of(lane, loaded.error());
+            if (auto backend = shelf.backend(lane); !backend) return error_of(lane, backend.error());
+            found = *loaded;
         }
-        const Model* model = setup.device ? setup.device->model.get() : nullptr;
+        const Model* model = found.get();
         setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);
-        setup.context_length = context_of(setup);
         setup.seed = scenario.seed;
         setup.poison = options.debug_poison;
         setup.audit = options.audit;
@@ -214,6 +233,15 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
         prepared.vocabularies.push_back(vocabulary);
         prepared.requests.push_back(std::move(requests));
         prepared.lanes.push_back(std::move(setup));
+    }
+    for (LaneSetup& setup : prepared.lanes) {
+        if (!is_accounting(scenario, setup.options)) {
+            if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
+            auto device = shelf.device_model(setup.options);
+            if (!device) return error_of(setup.options, device.error());
+            setup.device = std::move(*device);
+        }
+        setup.context_length = context_of(setup);
     }
     if (auto sized = size_pools(prepared.lanes, prepared.requests); !sized) return sized.error();
     for (const LaneSetup& setup : prepared.lanes)

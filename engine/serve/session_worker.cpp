@@ -84,6 +84,9 @@ void Session::Impl::execute(SessionCommand& command) {
     case SessionCommand::watch:
         engine->set_watch(command.watched);
         break;
+    case SessionCommand::stages:
+        engine->set_stages_every(command.count);
+        break;
     case SessionCommand::breakpoints:
         engine->set_breakpoints(std::move(command.stops));
         break;

@@ -132,6 +132,34 @@ private Q_SLOTS:
         QVERIFY(!on_card(lane("x", (", \"blocks\": " + more).constData())));
     }
 
+    void memoryIsGivenUpOnceAndOnlyForWhatIsKnownToBeGood() {
+        int released = 0;
+        std::uint64_t loaded = 0;  // bytes of weights on the card by then
+        const auto create = [&](const QByteArray& rest, bool card) {
+            Scenario wanted = scenario(R"({"version": 1, "lanes": [{"name": "x", "cache": {"blocks": 10}}, {"name": "y", "kv_cache": false}], )" + rest + "}");
+            wanted.model = fixtures + "tiny-gqa";
+            SessionOptions given = options();
+            const auto weights = std::make_shared<std::uint64_t>(0);
+            if (card) given.make_backend = [weights](const std::string&) -> Result<std::unique_ptr<Backend>> {
+                auto real = make_backend(BackendOptions{"cpu", 2});
+                if (!real) return real.error();
+                return std::unique_ptr<Backend>(std::make_unique<CardBackend>(std::move(*real), 0, weights));
+            };
+            given.release_memory = [&released, &loaded, weights] {
+                ++released;
+                loaded += *weights;
+            };
+            return Session::create(wanted, std::move(given));
+        };
+        QVERIFY(!create(R"("requests": [{"id": "a", "prompt_tokens": [999999]}])", true));
+        QCOMPARE(released, 0);
+        VERIFY_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", true));
+        QCOMPARE(released, 1);
+        QCOMPARE(loaded, std::uint64_t(0));
+        VERIFY_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", false));  // a CPU's memory is everybody's
+        QCOMPARE(released, 1);
+    }
+
     void theSummarySaysWhatTheDriverSaysBesideWhatIsAccounted() {
         auto made = on_card(lane("x"), 7 * mib);
         VERIFY_RESULT(made);

@@ -70,6 +70,39 @@ private Q_SLOTS:
         QCOMPARE(times(*s->recording(), lane0, "a").finish_reason, std::string("length"));
     }
 
+    void aLostDeviceTakesItsLaneDownAndNoOther() {
+        const auto sabotage = std::make_shared<Sabotage>();
+        SessionOptions given = options();
+        given.make_backend = [sabotage](const std::string& device) -> Result<std::unique_ptr<Backend>> {
+            auto real = make_backend(BackendOptions{"cpu", 2});
+            if (!real || device == "cpu") return real;
+            return std::unique_ptr<Backend>(std::make_unique<FailingBackend>(std::move(*real), sabotage));
+        };
+        auto s = session(R"("lanes": [{"name": "card", "device": "cuda:0", "cache": {"block_size": 4, "blocks": 40}},
+                                      {"name": "host", "cache": {"block_size": 4, "blocks": 40}}],
+                            "requests": [)" + request("a", 3, 8) + "," + request("late", 3, 4, ", \"arrival_step\": 6") + "]", std::move(given));
+        s->step(3);
+        s->wait();
+        sabotage->lost = true;
+        s->run();
+        s->wait();
+        const Recording& recording = *s->recording();
+        QCOMPARE(int(recording.phase()), int(Phase::paused));
+        const QString says = QString::fromStdString(recording.reason());
+        QCOMPARE(says, QStringLiteral("Step 3 of lane 'card' failed: the device is lost. Choose another one."));
+        QVERIFY(!s->run_to_end());  // it says so at the end too
+        // All that was recorded is there, and the lane on the other device has done its work.
+        QCOMPARE(outputs(recording, lane0, "a").size(), std::size_t(3));
+        for (const char* id : {"a", "late"}) {
+            QCOMPARE(times(recording, lane0, id).finish_reason, std::string("failed"));
+            QCOMPARE(times(recording, LaneId{1}, id).finish_reason, std::string("length"));
+        }
+        QCOMPARE(recording.lane(lane0).state_after(recording.lane(lane0).step_count() - 1).used_blocks(), 0u);
+        VERIFY_RESULT(s->submit(submitted("more", 3, 2)));
+        QVERIFY(!s->run_to_end());
+        QCOMPARE(times(recording, LaneId{1}, "more").finish_reason, std::string("length"));
+    }
+
     void aRunWhoseRequestsFailedSaysSo() {
         auto sabotage = std::make_shared<Sabotage>();
         auto s = failing(three_requests_head + request("a", 3, 8) + "]", sabotage);

@@ -108,6 +108,27 @@ private Q_SLOTS:
         QVERIFY(flops > 2 * 288 * 32);
     }
 
+    void howOftenStagesAreMeasuredCanBeChangedWhileItRuns() {
+        auto s = session(R"("requests": [)" + request("a", 5, 30) + "]");
+        QCOMPARE(s->stages_every(), 1u);
+        const auto measured = [&s](std::size_t step) { return s->recording()->lane(lane0).stages_of(step).size() > 0; };
+        const auto steps = [&s](std::uint32_t every, std::uint32_t count) {
+            s->set_stages_every(every);
+            s->step(count);
+            s->wait();
+        };
+        steps(1, 3);
+        steps(0, 5);
+        steps(5, 12);
+        QCOMPARE(s->stages_every(), 5u);
+        for (std::size_t step = 0; step < 20; ++step)
+            QCOMPARE(measured(step), step < 3 || (step >= 8 && step % 5 == 0));
+        s->reset();  // as it was set, not as the scenario says
+        s->step(6);
+        s->wait();
+        for (std::size_t step = 0; step < 6; ++step) QCOMPARE(measured(step), step % 5 == 0);
+    }
+
     // Under ThreadSanitizer this is the test that a reader needs no lock.
     void aReaderSeesOnlyWholeStepsWhileTheWorkerRuns() {
         auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 200}}, {"name": "uncached", "kv_cache": false}], "requests": [)" +
