@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/record/chunked_log.h"
+#include "engine/record/device_memory.h"
 #include "engine/record/dtype.h"
 #include "engine/record/event.h"
 #include "engine/record/step.h"
@@ -211,6 +212,9 @@ public:
     // The breakpoint's event that the reason speaks of; empty unless a breakpoint paused the session (any thread).
     std::optional<PauseFocus> pause_focus() const;
 
+    // Memory of the devices that have their own, as of the last pause or end; empty where there is none (any thread).
+    std::vector<DeviceMemory> device_memory() const;
+
     std::string title() const { return m_title; }
     std::uint64_t memory_budget_bytes() const { return m_memory_budget; }
 
@@ -228,6 +232,7 @@ private:
     mutable std::mutex m_reason_mutex;
     std::string m_reason;
     std::optional<PauseFocus> m_pause_focus;
+    std::vector<DeviceMemory> m_device_memory;  // under m_reason_mutex
 };
 
 }  // namespace kvloupe

@@ -56,7 +56,7 @@ void everyKeyOfThisVersionIsRead(Check& check) {
           {"name": "one", "_": ["any", {"thing": 1}], "cache": {"block_size": 7, "blocks": 30, "dtype": "f32", "dtype_v": "bf16",
            "kind": "paged", "prefix_caching": true, "prefix_index": "hash", "free_order": "append", "watermark": 0.25,
            "window": 64, "sinks": 4, "positions": "rank", "hash_bits": 12, "compare_tokens": false, "tag_extra_keys": false,
-           "max_model_len": 99, "rotate": false},
+           "max_model_len": 99, "memory_share": 0.5, "rotate": false},
            "scheduler": {"max_num_seqs": 3, "max_num_batched_tokens": 1024, "chunked_prefill": false,
                          "long_prefill_token_threshold": 400, "batching": "static", "policy": "priority",
                          "preemption": "swap", "swap_blocks": 8, "reserve_full_prompt": false, "victim": "sglang"},
@@ -78,6 +78,8 @@ void everyKeyOfThisVersionIsRead(Check& check) {
     CHECK_RESULT(scenario);
     CHECK_EQUAL(scenario->seed, UINT64_MAX);
     CHECK_EQUAL(scenario->lanes[0].cache.block_size, 7u);
+    CHECK_EQUAL(scenario->lanes[0].cache.memory_share, 0.5);
+    CHECK_EQUAL(scenario->lanes[1].cache.memory_share, 0.9);
     CHECK_EQUAL(*scenario->lanes[0].cache.blocks, 30u);
     CHECK_EQUAL(int(scenario->lanes[0].cache.dtype_k), int(DType::f32));
     CHECK_EQUAL(int(scenario->lanes[0].cache.dtype_v), int(DType::bf16));
@@ -190,7 +192,8 @@ Cases<BadScenariosAreRefusedByNameCase> badScenariosAreRefusedByName_cases() {
     row("rank without a window", cache(R"("positions": "rank")"), "cache.positions: 'rank'");
     row("free order", cache(R"("free_order": 7)"), "free_order: is the number 7, which is none of its values. Give vllm or append.");
     row("bytes per token of a model", cache(R"("bytes_per_token": 8)"), "lanes[0].cache.bytes_per_token");
-    row("memory share", cache(R"("memory_share": 0.5)"), "memory_share: 0.5 is not built");
+    row("memory share 0", cache(R"("memory_share": 0)"), "cache.memory_share: 0 leaves the pool no memory");
+    row("memory share above 1", cache(R"("memory_share": 1.5)"), "memory_share: 1.5 is out of range");
     row("batching", scheduler(R"("batching": "dynamic")"), "batching: is the string 'dynamic'");
     row("swap without host blocks", scheduler(R"("preemption": "swap")"), "scheduler.swap_blocks: is 0");
     row("victim", scheduler(R"("victim": "oldest")"), "victim: is the string 'oldest'");

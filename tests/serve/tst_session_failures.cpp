@@ -62,6 +62,39 @@ void aBackendErrorEndsTheRequestsOfTheStep(Check& check, const ABackendErrorEnds
     CHECK_EQUAL(times(*s->recording(), lane0, "a").finish_reason, "length");
 }
 
+void aLostDeviceTakesItsLaneDownAndNoOther(Check& check) {
+    const auto sabotage = std::make_shared<Sabotage>();
+    SessionOptions given = options();
+    given.make_backend = [sabotage](const std::string& device) -> Result<std::unique_ptr<Backend>> {
+        auto real = make_backend(BackendOptions{"cpu", 2});
+        if (!real || device == "cpu") return real;
+        return std::unique_ptr<Backend>(std::make_unique<FailingBackend>(std::move(*real), sabotage));
+    };
+    auto s = session(R"("lanes": [{"name": "card", "device": "cuda:0", "cache": {"block_size": 4, "blocks": 40}},
+                                  {"name": "host", "cache": {"block_size": 4, "blocks": 40}}],
+                        "requests": [)" + request("a", 3, 8) + "," + request("late", 3, 4, ", \"arrival_step\": 6") + "]", std::move(given));
+    s->step(3);
+    s->wait();
+    sabotage->lost = true;
+    s->run();
+    s->wait();
+    const Recording& recording = *s->recording();
+    CHECK_EQUAL(int(recording.phase()), int(Phase::paused));
+    const std::string says = recording.reason();
+    CHECK_EQUAL(says, "Step 3 of lane 'card' failed: the device is lost. Choose another one.");
+    CHECK_THAT(!s->run_to_end());  // it says so at the end too
+    // All that was recorded is there, and the lane on the other device has done its work.
+    CHECK_EQUAL(outputs(recording, lane0, "a").size(), std::size_t(3));
+    for (const char* id : {"a", "late"}) {
+        CHECK_EQUAL(times(recording, lane0, id).finish_reason, "failed");
+        CHECK_EQUAL(times(recording, LaneId{1}, id).finish_reason, "length");
+    }
+    CHECK_EQUAL(recording.lane(lane0).state_after(recording.lane(lane0).step_count() - 1).used_blocks(), 0u);
+    CHECK_RESULT(s->submit(submitted("more", 3, 2)));
+    CHECK_THAT(!s->run_to_end());
+    CHECK_EQUAL(times(recording, LaneId{1}, "more").finish_reason, "length");
+}
+
 void aRunWhoseRequestsFailedSaysSo(Check& check) {
     auto sabotage = std::make_shared<Sabotage>();
     auto s = failing(three_requests_head + request("a", 3, 8) + "]", sabotage);
@@ -147,6 +180,7 @@ void aSourceThatFailsIsAnErrorOfCreate(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(aBackendErrorEndsTheRequestsOfTheStep), aBackendErrorEndsTheRequestsOfTheStep_cases());
+    claims.add(CLAIM(aLostDeviceTakesItsLaneDownAndNoOther));
     claims.add(CLAIM(aRunWhoseRequestsFailedSaysSo));
     claims.add(CLAIM(noMemoryForAStepFailsItAndNotTheProgram));
     claims.add(CLAIM(notFiniteLogitsNameTheFirstLayer), notFiniteLogitsNameTheFirstLayer_cases());

@@ -104,6 +104,27 @@ void stagesAreMeasuredEveryNthStep(Check& check) {
     CHECK_THAT(flops > 2 * 288 * 32);
 }
 
+void howOftenStagesAreMeasuredCanBeChangedWhileItRuns(Check& check) {
+    auto s = session(R"("requests": [)" + request("a", 5, 30) + "]");
+    CHECK_EQUAL(s->stages_every(), 1u);
+    const auto measured = [&s](std::size_t step) { return s->recording()->lane(lane0).stages_of(step).size() > 0; };
+    const auto steps = [&s](std::uint32_t every, std::uint32_t count) {
+        s->set_stages_every(every);
+        s->step(count);
+        s->wait();
+    };
+    steps(1, 3);
+    steps(0, 5);
+    steps(5, 12);
+    CHECK_EQUAL(s->stages_every(), 5u);
+    for (std::size_t step = 0; step < 20; ++step)
+        CHECK_EQUAL(measured(step), step < 3 || (step >= 8 && step % 5 == 0));
+    s->reset();  // as it was set, not as the scenario says
+    s->step(6);
+    s->wait();
+    for (std::size_t step = 0; step < 6; ++step) CHECK_EQUAL(measured(step), step % 5 == 0);
+}
+
 // Under ThreadSanitizer this is the test that a reader needs no lock.
 void aReaderSeesOnlyWholeStepsWhileTheWorkerRuns(Check& check) {
     auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 200}}, {"name": "uncached", "kv_cache": false}], "requests": [)" +
@@ -156,6 +177,7 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(breakpointsStopTheWindowAndAreNotedByARun), breakpointsStopTheWindowAndAreNotedByARun_cases());
     claims.add(CLAIM(watchedHeadsGiveARowPerPosition));
     claims.add(CLAIM(stagesAreMeasuredEveryNthStep));
+    claims.add(CLAIM(howOftenStagesAreMeasuredCanBeChangedWhileItRuns));
     claims.add(CLAIM(aReaderSeesOnlyWholeStepsWhileTheWorkerRuns));
     return claims.rows();
 }
