@@ -2,10 +2,9 @@
 //
 // A device whose stage timers are read late: the stages of a step are read while the next pass runs, stand with the step
 // they belong to, and none is missing whenever the session stands still.
-#include <QTest>
-
 #include "tests/serve/failing_backend.h"
 #include "tests/serve/support.h"
+#include "tests/support/claims.h"
 
 #include <algorithm>
 #include <array>
@@ -92,123 +91,127 @@ const StageRecord* find(const LaneRecord& lane, std::size_t step, StageKind kind
 
 constexpr std::uint64_t stages_of_two_layers = 23;  // 2 layers of 9, and schedule, embed, output norm, logits, sample
 
-}  // namespace
-
-class TestLateStages : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void aSetIsReadAfterTheNextPassWasIssuedAndBeforeItIsWaitedFor() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("requests": [)" + request("a", 5, 4) + "]", late(calls));
-        VERIFY_RESULT(s->run_to_end());
-        QCOMPARE(calls->readings.size(), std::size_t(4));
-        for (std::size_t i = 0; i + 1 < calls->readings.size(); ++i) {
-            const Calls::Reading& reading = calls->readings[i];
-            QCOMPARE(reading.set, std::uint64_t(i + 1));
-            QCOMPARE(reading.newest, std::uint64_t(i + 2));
-            QCOMPARE(reading.marks, std::size_t(stages_of_two_layers - 2));  // all operations of the next pass
-            QVERIFY(!reading.waited);
-        }
-        QCOMPARE(calls->readings.back().set, calls->readings.back().newest);  // the last one at the end
+void aSetIsReadAfterTheNextPassWasIssuedAndBeforeItIsWaitedFor(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("requests": [)" + request("a", 5, 4) + "]", late(calls));
+    CHECK_RESULT(s->run_to_end());
+    CHECK_EQUAL(calls->readings.size(), std::size_t(4));
+    for (std::size_t i = 0; i + 1 < calls->readings.size(); ++i) {
+        const Calls::Reading& reading = calls->readings[i];
+        CHECK_EQUAL(reading.set, std::uint64_t(i + 1));
+        CHECK_EQUAL(reading.newest, std::uint64_t(i + 2));
+        CHECK_EQUAL(reading.marks, std::size_t(stages_of_two_layers - 2));  // all operations of the next pass
+        CHECK_THAT(!reading.waited);
     }
+    CHECK_EQUAL(calls->readings.back().set, calls->readings.back().newest);  // the last one at the end
+}
 
-    void stagesStandWithTheStepTheyBelongTo() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("record": {"stages_every": 2}, "requests": [)" + request("a", 5, 7) + "]", late(calls));
-        VERIFY_RESULT(s->run_to_end());
-        auto plain = session(R"("record": {"stages_every": 2}, "requests": [)" + request("a", 5, 7) + "]");
-        VERIFY_RESULT(plain->run_to_end());
-        const LaneRecord& lane = s->recording()->lane(lane0);
-        const LaneRecord& expected = plain->recording()->lane(lane0);
-        QCOMPARE(lane.step_count(), std::size_t(7));
-        for (std::size_t step = 0; step < 7; ++step) {
-            QCOMPARE(lane.stages_of(step).size(), step % 2 == 0 ? stages_of_two_layers : 0);
-            for (std::uint64_t i = 0; i < lane.stages_of(step).size(); ++i) {
-                const StageRecord& one = lane.stages()[lane.stages_of(step).begin + i];
-                const StageRecord& other = expected.stages()[expected.stages_of(step).begin + i];
-                QCOMPARE(int(one.kind), int(other.kind));
-                QCOMPARE(one.layer, other.layer);
-                QCOMPARE(one.calls, other.calls);
-                QCOMPARE(one.bytes, other.bytes);  // of its own step: the context grows, and the first has five rows
-                QCOMPARE(one.flops, other.flops);
-                if (one.kind == StageKind::schedule || one.kind == StageKind::sample) continue;
-                QCOMPARE(one.duration_ns, (step / 2 + 1) * 1000 + i - 1);
-            }
+void stagesStandWithTheStepTheyBelongTo(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("record": {"stages_every": 2}, "requests": [)" + request("a", 5, 7) + "]", late(calls));
+    CHECK_RESULT(s->run_to_end());
+    auto plain = session(R"("record": {"stages_every": 2}, "requests": [)" + request("a", 5, 7) + "]");
+    CHECK_RESULT(plain->run_to_end());
+    const LaneRecord& lane = s->recording()->lane(lane0);
+    const LaneRecord& expected = plain->recording()->lane(lane0);
+    CHECK_EQUAL(lane.step_count(), std::size_t(7));
+    for (std::size_t step = 0; step < 7; ++step) {
+        CHECK_EQUAL(lane.stages_of(step).size(), step % 2 == 0 ? stages_of_two_layers : 0);
+        for (std::uint64_t i = 0; i < lane.stages_of(step).size(); ++i) {
+            const StageRecord& one = lane.stages()[lane.stages_of(step).begin + i];
+            const StageRecord& other = expected.stages()[expected.stages_of(step).begin + i];
+            CHECK_EQUAL(int(one.kind), int(other.kind));
+            CHECK_EQUAL(one.layer, other.layer);
+            CHECK_EQUAL(one.calls, other.calls);
+            CHECK_EQUAL(one.bytes, other.bytes);  // of its own step: the context grows, and the first has five rows
+            CHECK_EQUAL(one.flops, other.flops);
+            if (one.kind == StageKind::schedule || one.kind == StageKind::sample) continue;
+            CHECK_EQUAL(one.duration_ns, (step / 2 + 1) * 1000 + i - 1);
         }
     }
+}
 
-    void aPausedSessionHasTheStagesOfItsLastStep() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("requests": [)" + request("a", 5, 6) + "]", late(calls));
-        for (std::size_t step = 0; step < 3; ++step) {
-            s->step();
-            s->wait();
-            QCOMPARE(s->recording()->lane(lane0).step_count(), step + 1);
-            QCOMPARE(s->recording()->lane(lane0).stages_of(step).size(), stages_of_two_layers);
-        }
-    }
-
-    void aResetKeepsTheStagesInTheRecordingBeforeIt() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("requests": [)" + request("a", 5, 120) + "]", late(calls));
-        const auto before = s->recording();
-        s->run();
-        while (before->lane(lane0).step_count() < 3) std::this_thread::yield();
-        s->reset();  // in the middle of the run: nothing paused before it
+void aPausedSessionHasTheStagesOfItsLastStep(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("requests": [)" + request("a", 5, 6) + "]", late(calls));
+    for (std::size_t step = 0; step < 3; ++step) {
         s->step();
         s->wait();
-        const std::size_t steps = before->lane(lane0).step_count();
-        for (std::size_t step = 0; step < steps; ++step) QCOMPARE(before->lane(lane0).stages_of(step).size(), stages_of_two_layers);
-        QCOMPARE(s->recording()->lane(lane0).stages_of(0).size(), stages_of_two_layers);
+        CHECK_EQUAL(s->recording()->lane(lane0).step_count(), step + 1);
+        CHECK_EQUAL(s->recording()->lane(lane0).stages_of(step).size(), stages_of_two_layers);
     }
+}
 
-    void lanesOfOneDeviceDoNotTakeEachOthersSetsAway() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("lanes": [{"name": "a"}, {"name": "b", "cache": {"block_size": 4}}, {"name": "c", "kv_cache": false},
-                                      {"name": "d", "kv_cache": false, "scheduler": {"max_num_batched_tokens": 2}}],
-                             "requests": [)" + request("a", 5, 6) + "," + request("b", 3, 6) + "]", late(calls));
-        VERIFY_RESULT(s->run_to_end());
-        for (const auto& lane : s->recording()->lanes())
-            for (std::size_t step = 0; step < lane->step_count(); ++step) {
-                QVERIFY(lane->step(step).computed_tokens > 0);
-                QCOMPARE(lane->stages_of(step).size(), stages_of_two_layers);
-            }
-        for (const Calls::Reading& reading : calls->readings) QVERIFY(reading.set + 2 > reading.newest);
-    }
+void aResetKeepsTheStagesInTheRecordingBeforeIt(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("requests": [)" + request("a", 5, 120) + "]", late(calls));
+    const auto before = s->recording();
+    s->run();
+    while (before->lane(lane0).step_count() < 3) std::this_thread::yield();
+    s->reset();  // in the middle of the run: nothing paused before it
+    s->step();
+    s->wait();
+    const std::size_t steps = before->lane(lane0).step_count();
+    for (std::size_t step = 0; step < steps; ++step) CHECK_EQUAL(before->lane(lane0).stages_of(step).size(), stages_of_two_layers);
+    CHECK_EQUAL(s->recording()->lane(lane0).stages_of(0).size(), stages_of_two_layers);
+}
 
-    void anUncachedStepOfSeveralPassesIsReadPassByPass() {
-        const auto calls = std::make_shared<Calls>();
-        auto s = session(R"("lanes": [{"kv_cache": false, "scheduler": {"max_num_batched_tokens": 4}}], "requests": [)" +
-                             request("a", 10, 1) + "]", late(calls));
-        VERIFY_RESULT(s->run_to_end());
-        QCOMPARE(calls->readings.size(), std::size_t(3));  // 4 + 4 + 2 tokens
-        for (const Calls::Reading& reading : calls->readings) {
-            QCOMPARE(reading.set, reading.newest);
-            QVERIFY(reading.waited);
+void lanesOfOneDeviceDoNotTakeEachOthersSetsAway(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("lanes": [{"name": "a"}, {"name": "b", "cache": {"block_size": 4}}, {"name": "c", "kv_cache": false},
+                                  {"name": "d", "kv_cache": false, "scheduler": {"max_num_batched_tokens": 2}}],
+                         "requests": [)" + request("a", 5, 6) + "," + request("b", 3, 6) + "]", late(calls));
+    CHECK_RESULT(s->run_to_end());
+    for (const auto& lane : s->recording()->lanes())
+        for (std::size_t step = 0; step < lane->step_count(); ++step) {
+            CHECK_THAT(lane->step(step).computed_tokens > 0);
+            CHECK_EQUAL(lane->stages_of(step).size(), stages_of_two_layers);
         }
-        QCOMPARE(find(s->recording()->lane(lane0), 0, StageKind::attention)->calls, 3u);
-    }
+    for (const Calls::Reading& reading : calls->readings) CHECK_THAT(reading.set + 2 > reading.newest);
+}
 
-    void aFailedStepHasNoStagesAndTheOneBeforeItKeepsIts() {
-        const auto calls = std::make_shared<Calls>();
-        const auto sabotage = std::make_shared<Sabotage>();
-        SessionOptions given = late(calls);
-        given.make_backend = [make = given.make_backend, sabotage](const std::string& device) -> Result<std::unique_ptr<Backend>> {
-            auto real = make(device);
-            if (!real) return real.error();
-            return std::unique_ptr<Backend>(std::make_unique<FailingBackend>(std::move(*real), sabotage));
-        };
-        auto s = session(R"("requests": [)" + request("a", 5, 6) + "]", std::move(given));
-        sabotage->begin_batch = 2;
-        QVERIFY(!s->run_to_end());
-        const LaneRecord& lane = s->recording()->lane(lane0);
-        QCOMPARE(lane.step_count(), std::size_t(3));
-        QCOMPARE(lane.stages_of(0).size(), stages_of_two_layers);
-        QCOMPARE(lane.stages_of(1).size(), stages_of_two_layers);
-        QCOMPARE(lane.stages_of(2).size(), std::uint64_t(0));
+void anUncachedStepOfSeveralPassesIsReadPassByPass(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    auto s = session(R"("lanes": [{"kv_cache": false, "scheduler": {"max_num_batched_tokens": 4}}], "requests": [)" +
+                         request("a", 10, 1) + "]", late(calls));
+    CHECK_RESULT(s->run_to_end());
+    CHECK_EQUAL(calls->readings.size(), std::size_t(3));  // 4 + 4 + 2 tokens
+    for (const Calls::Reading& reading : calls->readings) {
+        CHECK_EQUAL(reading.set, reading.newest);
+        CHECK_THAT(reading.waited);
     }
-};
+    CHECK_EQUAL(find(s->recording()->lane(lane0), 0, StageKind::attention)->calls, 3u);
+}
 
-QTEST_GUILESS_MAIN(TestLateStages)
-#include "tst_late_stages.moc"
+void aFailedStepHasNoStagesAndTheOneBeforeItKeepsIts(Check& check) {
+    const auto calls = std::make_shared<Calls>();
+    const auto sabotage = std::make_shared<Sabotage>();
+    SessionOptions given = late(calls);
+    given.make_backend = [make = given.make_backend, sabotage](const std::string& device) -> Result<std::unique_ptr<Backend>> {
+        auto real = make(device);
+        if (!real) return real.error();
+        return std::unique_ptr<Backend>(std::make_unique<FailingBackend>(std::move(*real), sabotage));
+    };
+    auto s = session(R"("requests": [)" + request("a", 5, 6) + "]", std::move(given));
+    sabotage->begin_batch = 2;
+    CHECK_THAT(!s->run_to_end());
+    const LaneRecord& lane = s->recording()->lane(lane0);
+    CHECK_EQUAL(lane.step_count(), std::size_t(3));
+    CHECK_EQUAL(lane.stages_of(0).size(), stages_of_two_layers);
+    CHECK_EQUAL(lane.stages_of(1).size(), stages_of_two_layers);
+    CHECK_EQUAL(lane.stages_of(2).size(), std::uint64_t(0));
+}
+
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(aSetIsReadAfterTheNextPassWasIssuedAndBeforeItIsWaitedFor));
+    claims.add(CLAIM(stagesStandWithTheStepTheyBelongTo));
+    claims.add(CLAIM(aPausedSessionHasTheStagesOfItsLastStep));
+    claims.add(CLAIM(aResetKeepsTheStagesInTheRecordingBeforeIt));
+    claims.add(CLAIM(lanesOfOneDeviceDoNotTakeEachOthersSetsAway));
+    claims.add(CLAIM(anUncachedStepOfSeveralPassesIsReadPassByPass));
+    claims.add(CLAIM(aFailedStepHasNoStagesAndTheOneBeforeItKeepsIts));
+    return claims.rows();
+}

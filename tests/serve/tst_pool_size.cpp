@@ -2,18 +2,21 @@
 //
 // "blocks": "auto" on a device with memory of its own fills the chosen share of it, and what does not fit is said with
 // its sizes.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/record/results.h"
 #include "engine/serve/pool_size.h"
 #include "tests/serve/support.h"
 #include "tests/serve/wrapping_backend.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
+#include <nlohmann/json.hpp>
+
+#include <regex>
 #include <utility>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
+using nlohmann::json;
 
 namespace {
 
@@ -44,7 +47,7 @@ private:
     std::shared_ptr<std::uint64_t> m_weights;
 };
 
-Result<std::unique_ptr<Session>> on_card(const QByteArray& lanes, std::uint64_t others = 0) {
+Result<std::unique_ptr<Session>> on_card(const std::string& lanes, std::uint64_t others = 0) {
     Scenario wanted = scenario(R"({"version": 1, "lanes": [)" + lanes + R"(], "requests": [)" + request("a", 5, 3) + "]}");
     wanted.model = fixtures + "tiny-gqa";
     SessionOptions given = options();
@@ -56,129 +59,140 @@ Result<std::unique_ptr<Session>> on_card(const QByteArray& lanes, std::uint64_t 
     return Session::create(wanted, std::move(given));
 }
 
-const char* const lane_text = R"({"name": "%1", "cache": {"block_size": 16%2}, "scheduler": {"max_num_batched_tokens": 64, "max_num_seqs": 4}})";
-QByteArray lane(const char* name, const char* cache = "") { return QByteArray(lane_text).replace("%1", name).replace("%2", cache); }
+// `more` stands among the options of its cache.
+std::string lane(const std::string& name, const std::string& more = "") {
+    return R"({"name": ")" + name + R"(", "cache": {"block_size": 16)" + more +
+           R"(}, "scheduler": {"max_num_batched_tokens": 64, "max_num_seqs": 4}})";
+}
 
 std::uint64_t pool(const Session& session, std::size_t index) { return session.recording()->lanes()[index]->info().pool_bytes; }
 
+struct AutoFillsTheShareOfTheCardCase {
+    std::string more;  // of the cache's options
+    double share;
+    int others;  // MiB
+};
+Cases<AutoFillsTheShareOfTheCardCase> autoFillsTheShareOfTheCard_cases() {
+    Cases<AutoFillsTheShareOfTheCardCase> cases;
+    cases.add("nine tenths where nothing is said", {"", 0.9, 0});
+    cases.add("half", {R"(, "memory_share": 0.5)", 0.5, 0});
+    cases.add("beside others", {R"(, "memory_share": 0.5)", 0.5, 10});
+    cases.add("all of it", {R"(, "blocks": "auto", "memory_share": 1)", 1.0, 3});
+    return cases;
+}
+void autoFillsTheShareOfTheCard(Check& check, const AutoFillsTheShareOfTheCardCase& row) {
+    auto made = on_card(lane("x", row.more), std::uint64_t(row.others) * mib);
+    CHECK_RESULT(made);
+    const LaneInfo& info = (*made)->recording()->lane(lane0).info();
+    const auto memory = (*made)->recording()->device_memory();
+    CHECK_EQUAL(memory.size(), std::size_t(1));
+    // Weights are loaded, activations are to come: after a step of the whole budget the share is used up to a block.
+    LaneSetup setup;
+    setup.options = (*made)->scenario().lanes[0];
+    auto backend = make_backend(BackendOptions{"cpu", 1});
+    CHECK_RESULT(backend);
+    auto device = DeviceModel::create((*made)->model(lane0), std::shared_ptr<Backend>(std::move(*backend)));
+    CHECK_RESULT(device);
+    setup.device = *device;
+    const std::uint64_t reserve = activation_bytes(setup, {});
+    const double used = double(memory[0].used_bytes() + reserve);
+    CHECK_OR_SAY(used <= row.share * double(64 * mib), shown(used));
+    CHECK_OR_SAY(used + double(info.block_bytes) + 4096 > row.share * double(64 * mib), shown(used));
+}
+
+void lanesOfOneCardShareFairly(Check& check) {
+    auto alone = on_card(lane("x"));
+    auto pair = on_card(lane("x") + "," + lane("y"));
+    CHECK_RESULT(alone);
+    CHECK_RESULT(pair);
+    CHECK_EQUAL(pool(**pair, 0), pool(**pair, 1));
+    CHECK_THAT(pool(**pair, 0) < pool(**alone, 0) / 2);  // their activations count twice
+    CHECK_THAT(pool(**pair, 0) > pool(**alone, 0) / 2 - 2 * mib);
+    // A pool of a given size is not shared out a second time.
+    auto given = on_card(lane("x") + "," + lane("y", R"(, "blocks": 1000)"));
+    CHECK_RESULT(given);
+    CHECK_THAT(pool(**given, 0) + pool(**given, 1) <= std::uint64_t(0.9 * 64 * mib));
+    CHECK_THAT(pool(**given, 0) > pool(**pair, 0));
+}
+
+void noRoomIsSaidWithItsSizes(Check& check) {
+    const auto made = on_card(lane("x"), 60 * mib);
+    CHECK_THAT(!made);
+    const std::string says = made.error().message();
+    CHECK_OR_SAY(says.starts_with("Lane 'x': 58 MiB of the 64 MiB of cuda:0") && contains(says, "61 MiB are in use"), says);
+}
+
+void aPoolThatIsTooLargeIsToldWhatFits(Check& check) {
+    const auto made = on_card(lane("x", ", \"blocks\": 100000"));
+    CHECK_THAT(!made);
+    const std::string says = made.error().message();
+    std::smatch match;
+    const bool told = std::regex_search(says, match, std::regex(
+        R"(asks for 100000 blocks, (\d+) MiB, but (\d+) MiB are free on cuda:0\. Give it at most (\d+) blocks)"));
+    CHECK_OR_SAY(told, says);
+    // As many do fit, and one more does not.
+    const std::string most = match.str(3);
+    const std::string more = std::to_string(std::stoi(most) + 1);
+    CHECK_RESULT(on_card(lane("x", ", \"blocks\": " + most)));
+    CHECK_THAT(!on_card(lane("x", ", \"blocks\": " + more)));
+}
+
+void memoryIsGivenUpOnceAndOnlyForWhatIsKnownToBeGood(Check& check) {
+    int released = 0;
+    std::uint64_t loaded = 0;  // bytes of weights on the card by then
+    const auto create = [&](const std::string& rest, bool card) {
+        Scenario wanted = scenario(R"({"version": 1, "lanes": [{"name": "x", "cache": {"blocks": 10}}, {"name": "y", "kv_cache": false}], )" + rest + "}");
+        wanted.model = fixtures + "tiny-gqa";
+        SessionOptions given = options();
+        const auto weights = std::make_shared<std::uint64_t>(0);
+        if (card) given.make_backend = [weights](const std::string&) -> Result<std::unique_ptr<Backend>> {
+            auto real = make_backend(BackendOptions{"cpu", 2});
+            if (!real) return real.error();
+            return std::unique_ptr<Backend>(std::make_unique<CardBackend>(std::move(*real), 0, weights));
+        };
+        given.release_memory = [&released, &loaded, weights] {
+            ++released;
+            loaded += *weights;
+        };
+        return Session::create(wanted, std::move(given));
+    };
+    CHECK_THAT(!create(R"("requests": [{"id": "a", "prompt_tokens": [999999]}])", true));
+    CHECK_EQUAL(released, 0);
+    CHECK_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", true));
+    CHECK_EQUAL(released, 1);
+    CHECK_EQUAL(loaded, std::uint64_t(0));
+    CHECK_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", false));  // a CPU's memory is everybody's
+    CHECK_EQUAL(released, 1);
+}
+
+void theSummarySaysWhatTheDriverSaysBesideWhatIsAccounted(Check& check) {
+    auto made = on_card(lane("x"), 7 * mib);
+    CHECK_RESULT(made);
+    CHECK_RESULT((*made)->run_to_end());
+    const json summary = json::parse(summary_json(*(*made)->recording()));
+    const json card = summary.at("memory").at("cuda:0");
+    const auto bytes = [&card](const char* name) { return card.at(name).get<std::uint64_t>(); };
+    CHECK_EQUAL(bytes("total_bytes"), 64 * mib);
+    CHECK_EQUAL(bytes("residual_bytes"), 7 * mib);
+    CHECK_EQUAL(bytes("used_bytes"), bytes("weight_bytes") + bytes("kv_cache_bytes") + bytes("activation_bytes") + 7 * mib);
+    CHECK_THAT(bytes("activation_bytes") > 0 && bytes("weight_bytes") > 0);
+    CHECK_EQUAL(bytes("kv_cache_bytes"), pool(**made, 0));
+    CHECK_EQUAL(summary.at("origins").at("residual_bytes").get<std::string>(), "derived");
+    // A CPU has no memory of its own to speak of.
+    auto plain = session(R"("requests": [)" + request("a", 5, 3) + "]");
+    const json of_plain = json::parse(summary_json(*plain->recording()));
+    CHECK_THAT(of_plain.is_object() && !of_plain.contains("memory"));
+}
+
 }  // namespace
 
-class TestPoolSize : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void autoFillsTheShareOfTheCard_data() {
-        QTest::addColumn<QByteArray>("more");
-        QTest::addColumn<double>("share");
-        QTest::addColumn<int>("others");
-        QTest::newRow("nine tenths where nothing is said") << QByteArray() << 0.9 << 0;
-        QTest::newRow("half") << QByteArray(R"(, "memory_share": 0.5)") << 0.5 << 0;
-        QTest::newRow("beside others") << QByteArray(R"(, "memory_share": 0.5)") << 0.5 << 10;
-        QTest::newRow("all of it") << QByteArray(R"(, "blocks": "auto", "memory_share": 1)") << 1.0 << 3;
-    }
-    void autoFillsTheShareOfTheCard() {
-        QFETCH(QByteArray, more);
-        QFETCH(double, share);
-        QFETCH(int, others);
-        auto made = on_card(lane("x", more.constData()), std::uint64_t(others) * mib);
-        VERIFY_RESULT(made);
-        const LaneInfo& info = (*made)->recording()->lane(lane0).info();
-        const auto memory = (*made)->recording()->device_memory();
-        QCOMPARE(memory.size(), std::size_t(1));
-        // Weights are loaded, activations are to come: after a step of the whole budget the share is used up to a block.
-        LaneSetup setup;
-        setup.options = (*made)->scenario().lanes[0];
-        auto backend = make_backend(BackendOptions{"cpu", 1});
-        auto device = DeviceModel::create((*made)->model(lane0), std::shared_ptr<Backend>(std::move(*backend)));
-        setup.device = *device;
-        const std::uint64_t reserve = activation_bytes(setup, {});
-        const double used = double(memory[0].used_bytes() + reserve);
-        QVERIFY2(used <= share * double(64 * mib), qPrintable(QString::number(used)));
-        QVERIFY2(used + double(info.block_bytes) + 4096 > share * double(64 * mib), qPrintable(QString::number(used)));
-    }
-
-    void lanesOfOneCardShareFairly() {
-        auto alone = on_card(lane("x"));
-        auto pair = on_card(lane("x") + "," + lane("y"));
-        VERIFY_RESULT(alone);
-        VERIFY_RESULT(pair);
-        QCOMPARE(pool(**pair, 0), pool(**pair, 1));
-        QVERIFY(pool(**pair, 0) < pool(**alone, 0) / 2);  // their activations count twice
-        QVERIFY(pool(**pair, 0) > pool(**alone, 0) / 2 - 2 * mib);
-        // A pool of a given size is not shared out a second time.
-        auto given = on_card(lane("x") + "," + lane("y", R"(, "blocks": 1000)"));
-        VERIFY_RESULT(given);
-        QVERIFY(pool(**given, 0) + pool(**given, 1) <= std::uint64_t(0.9 * 64 * mib));
-        QVERIFY(pool(**given, 0) > pool(**pair, 0));
-    }
-
-    void noRoomIsSaidWithItsSizes() {
-        const auto made = on_card(lane("x"), 60 * mib);
-        QVERIFY(!made);
-        const QString says = QString::fromStdString(made.error().message());
-        QVERIFY2(says.startsWith("Lane 'x': 58 MiB of the 64 MiB of cuda:0") && says.contains("61 MiB are in use"), qPrintable(says));
-    }
-
-    void aPoolThatIsTooLargeIsToldWhatFits() {
-        const auto made = on_card(lane("x") .replace("\"block_size\": 16", "\"block_size\": 16, \"blocks\": 100000"));
-        QVERIFY(!made);
-        const QString says = QString::fromStdString(made.error().message());
-        const auto match = QRegularExpression("asks for 100000 blocks, (\\d+) MiB, but (\\d+) MiB are free on cuda:0. Give it at most (\\d+) blocks").match(says);
-        QVERIFY2(match.hasMatch(), qPrintable(says));
-        // As many do fit, and one more does not.
-        const QByteArray most = match.captured(3).toUtf8();
-        const QByteArray more = QByteArray::number(most.toInt() + 1);
-        VERIFY_RESULT(on_card(lane("x", (", \"blocks\": " + most).constData())));
-        QVERIFY(!on_card(lane("x", (", \"blocks\": " + more).constData())));
-    }
-
-    void memoryIsGivenUpOnceAndOnlyForWhatIsKnownToBeGood() {
-        int released = 0;
-        std::uint64_t loaded = 0;  // bytes of weights on the card by then
-        const auto create = [&](const QByteArray& rest, bool card) {
-            Scenario wanted = scenario(R"({"version": 1, "lanes": [{"name": "x", "cache": {"blocks": 10}}, {"name": "y", "kv_cache": false}], )" + rest + "}");
-            wanted.model = fixtures + "tiny-gqa";
-            SessionOptions given = options();
-            const auto weights = std::make_shared<std::uint64_t>(0);
-            if (card) given.make_backend = [weights](const std::string&) -> Result<std::unique_ptr<Backend>> {
-                auto real = make_backend(BackendOptions{"cpu", 2});
-                if (!real) return real.error();
-                return std::unique_ptr<Backend>(std::make_unique<CardBackend>(std::move(*real), 0, weights));
-            };
-            given.release_memory = [&released, &loaded, weights] {
-                ++released;
-                loaded += *weights;
-            };
-            return Session::create(wanted, std::move(given));
-        };
-        QVERIFY(!create(R"("requests": [{"id": "a", "prompt_tokens": [999999]}])", true));
-        QCOMPARE(released, 0);
-        VERIFY_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", true));
-        QCOMPARE(released, 1);
-        QCOMPARE(loaded, std::uint64_t(0));
-        VERIFY_RESULT(create("\"requests\": [" + request("a", 5, 3) + "]", false));  // a CPU's memory is everybody's
-        QCOMPARE(released, 1);
-    }
-
-    void theSummarySaysWhatTheDriverSaysBesideWhatIsAccounted() {
-        auto made = on_card(lane("x"), 7 * mib);
-        VERIFY_RESULT(made);
-        VERIFY_RESULT((*made)->run_to_end());
-        const std::string text = summary_json(*(*made)->recording());
-        const QJsonObject json = QJsonDocument::fromJson(QByteArray::fromStdString(text)).object();
-        const QJsonObject card = json["memory"].toObject()["cuda:0"].toObject();
-        QCOMPARE(card["total_bytes"].toDouble(), double(64 * mib));
-        QCOMPARE(card["residual_bytes"].toDouble(), double(7 * mib));
-        QCOMPARE(card["used_bytes"].toDouble(), card["weight_bytes"].toDouble() + card["kv_cache_bytes"].toDouble() +
-                                                    card["activation_bytes"].toDouble() + double(7 * mib));
-        QVERIFY(card["activation_bytes"].toDouble() > 0 && card["weight_bytes"].toDouble() > 0);
-        QCOMPARE(card["kv_cache_bytes"].toDouble(), double(pool(**made, 0)));
-        QCOMPARE(json["origins"].toObject()["residual_bytes"].toString(), QStringLiteral("derived"));
-        // A CPU has no memory of its own to speak of.
-        auto plain = session(R"("requests": [)" + request("a", 5, 3) + "]");
-        QVERIFY(!QJsonDocument::fromJson(QByteArray::fromStdString(summary_json(*plain->recording()))).object().contains("memory"));
-    }
-};
-
-QTEST_GUILESS_MAIN(TestPoolSize)
-#include "tst_pool_size.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(autoFillsTheShareOfTheCard), autoFillsTheShareOfTheCard_cases());
+    claims.add(CLAIM(lanesOfOneCardShareFairly));
+    claims.add(CLAIM(noRoomIsSaidWithItsSizes));
+    claims.add(CLAIM(aPoolThatIsTooLargeIsToldWhatFits));
+    claims.add(CLAIM(memoryIsGivenUpOnceAndOnlyForWhatIsKnownToBeGood));
+    claims.add(CLAIM(theSummarySaysWhatTheDriverSaysBesideWhatIsAccounted));
+    return claims.rows();
+}
