@@ -4,7 +4,6 @@
 #include "gui/session_controller.h"
 #include "views/ceilings_view.h"
 #include "views/format.h"
-#include "views/stages_view.h"
 
 #include "engine/record/gpu_table.h"
 
@@ -47,7 +46,6 @@ void CeilingsMeasurement::handOver(const Ceilings& ceilings) {
     m_ceilings = ceilings;
     for (View* view : m_views) {
         if (auto* held = dynamic_cast<CeilingsView*>(view)) held->setCeilings(ceilings);
-        else if (auto* stages = qobject_cast<StagesView*>(view)) stages->setMeasuredBandwidth(ceilings.read_bandwidth);
     }
 }
 

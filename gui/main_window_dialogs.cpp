@@ -154,7 +154,7 @@ void MainWindow::copyView(View* view) {
 }
 
 void MainWindow::viewAction(const QString& name) {
-    if (name == QLatin1String("measure-ceilings") || name == QLatin1String("measure-bandwidth")) {
+    if (name == QLatin1String("measure-ceilings")) {
         m_ceilings->measure();
     } else if (name == QLatin1String("run-sweep")) {
         m_sweep->start();

@@ -45,10 +45,7 @@ StagesView::StagesView(Cursor* cursor, QWidget* parent)
     // A shortcut, because a table takes letters for a search.
     auto* pin = new QShortcut(Qt::Key_P, this, nullptr, nullptr, Qt::WidgetWithChildrenShortcut);
     connect(pin, &QShortcut::activated, m_pin, &QPushButton::click);
-    connect(m_measure, &QPushButton::clicked, this, [this] {
-        Q_EMIT measureBandwidthRequested();
-        Q_EMIT emptyAction(QStringLiteral("measure-ceilings"));
-    });
+    connect(m_measure, &QPushButton::clicked, this, [this] { Q_EMIT emptyAction(QStringLiteral("measure-ceilings")); });
 }
 
 void StagesView::setCeilings(const Ceilings& ceilings) {

@@ -28,10 +28,6 @@ public:
     void setPinned(bool pinned);
     StagesModel* model() const { return m_model; }
 
-Q_SIGNALS:
-    // The button "Measure ceilings" was pressed; emptyAction("measure-ceilings") is sent as well.
-    void measureBandwidthRequested();
-
 protected:
     void refresh() override;
     void refreshSelection() override {}

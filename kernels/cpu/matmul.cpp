@@ -9,8 +9,11 @@
 #include "kernels/cpu/matmul.h"
 
 #include <algorithm>
-#include <cblas.h>
 #include <string>
+
+#if defined(KVLOUPE_OPENBLAS)
+#include <cblas.h>
+#endif
 
 namespace kvloupe::cpu {
 
@@ -29,15 +32,19 @@ void multiply_panel(const PackedMatrix& matrix, const ProductRows& rows, std::ui
                     float* scratch, bool blas) {
     for (std::uint64_t r = begin; r < end; ++r)
         expand_row(matrix.dtype, matrix.row(r), matrix.cols, scratch + (r - begin) * matrix.cols);
-    if (!blas) {
-        const PackedMatrix panel{reinterpret_cast<const std::byte*>(scratch), DType::f32, end - begin, matrix.cols};
-        matvec_plain(panel, 0, panel.rows, {rows.in, rows.out + begin, rows.count, rows.accumulate, matrix.rows});
+#if defined(KVLOUPE_OPENBLAS)
+    if (blas) {
+        const auto inner = static_cast<blasint>(matrix.cols);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(rows.count),
+                    static_cast<blasint>(end - begin), inner, 1.0f, rows.in, inner, scratch, inner,
+                    rows.accumulate ? 1.0f : 0.0f, rows.out + begin, static_cast<blasint>(matrix.rows));
         return;
     }
-    const auto inner = static_cast<blasint>(matrix.cols);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(rows.count),
-                static_cast<blasint>(end - begin), inner, 1.0f, rows.in, inner, scratch, inner,
-                rows.accumulate ? 1.0f : 0.0f, rows.out + begin, static_cast<blasint>(matrix.rows));
+#else
+    (void)blas;
+#endif
+    const PackedMatrix panel{reinterpret_cast<const std::byte*>(scratch), DType::f32, end - begin, matrix.cols};
+    matvec_plain(panel, 0, panel.rows, {rows.in, rows.out + begin, rows.count, rows.accumulate, matrix.rows});
 }
 
 }  // namespace
@@ -73,6 +80,7 @@ void multiply(const PackedMatrix& matrix, const ProductRows& rows, ThreadPool& p
 }
 
 bool prepare_blas() {
+#if defined(KVLOUPE_OPENBLAS)
     openblas_set_num_threads(1);
     const std::string core = openblas_get_corename();
     for (const char* narrow : {"Prescott", "Core2", "Nehalem", "Penryn", "Dunnington", "Atom", "Nano", "Barcelona", "Bobcat",
@@ -80,6 +88,9 @@ bool prepare_blas() {
                                "Unknown"})
         if (core == narrow) return false;
     return true;
+#else
+    return false;
+#endif
 }
 
 }  // namespace kvloupe::cpu

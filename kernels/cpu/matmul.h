@@ -28,7 +28,7 @@ void multiply(const PackedMatrix& matrix, const ProductRows& rows, ThreadPool& p
 
 // Makes BLAS compute on the calling thread only, instead of starting threads beneath ours. The setting belongs to the
 // process; every backend makes it, always to the same value. True: BLAS has recognised this processor and uses its
-// vectors; false: it fell back to kernels for an old one, and ours are faster.
+// vectors; false: it fell back to kernels for an old one, and ours are faster, or this build has none.
 bool prepare_blas();
 
 }  // namespace kvloupe::cpu

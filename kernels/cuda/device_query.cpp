@@ -14,8 +14,8 @@ std::string why_none(cudaError_t status) {
     cudaRuntimeGetVersion(&runtime);
     (void)cudaGetLastError();
     if (status == cudaErrorInsufficientDriver)
-        return "The NVIDIA driver (for CUDA " + (driver > 0 ? version_text(driver) : std::string("unknown")) +
-               ") is older than the CUDA runtime " + version_text(runtime) + " that this build uses; install a newer driver";
+        return "The NVIDIA driver" + (driver > 0 ? " (for CUDA " + version_text(driver) + ")" : std::string()) +
+               " is older than the CUDA runtime " + version_text(runtime) + " that this build uses; install a newer driver";
     if (status == cudaErrorNoDevice || status == cudaSuccess)
         return "An NVIDIA driver is installed, but it finds no CUDA device";
     return std::string("The NVIDIA driver does not answer: ") + cudaGetErrorString(status) + " (" + cudaGetErrorName(status) + ")";

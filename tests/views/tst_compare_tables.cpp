@@ -250,7 +250,7 @@ private Q_SLOTS:
         cursor.setLane(LaneId(1));
         cursor.setStep(60);
         const auto view = shown<StagesView>(cursor);
-        QSignalSpy asked(view.get(), &StagesView::measureBandwidthRequested);
+        QSignalSpy asked(view.get(), &View::emptyAction);
         StagesModel& model = *view->model();
         QCOMPARE(model.index(5, StagesModel::ofMemory).data().toString(), QStringLiteral("not measured yet"));
         QVERIFY(!model.index(5, StagesModel::ofMemory).data(originRole).isValid());
