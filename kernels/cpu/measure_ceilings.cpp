@@ -96,25 +96,25 @@ double measure_copy_bandwidth(ThreadPool& pool, std::stop_token stop) {
 }
 
 double measure_matrix_rate(ThreadPool& pool, bool blas, std::stop_token stop) {
-    constexpr std::uint64_t n = 2048;  // 16 MiB an operand
-    constexpr double operations = 2.0 * n * n * n;
-    constexpr int tries = 6;
-    constexpr double budget = 1.0;  // seconds; two tries are made whatever they take, the first one to warm up
+    constexpr std::uint64_t n = 2048;    // a weight of 16 MiB
+    constexpr std::uint64_t rows_at_once = 512;  // far beyond what keeps the units busy, and short: on a busy machine some
+                                                 // of many tries run undisturbed, a long one hardly ever
+    constexpr double operations = 2.0 * rows_at_once * n * n;
+    constexpr int tries = 60;
+    constexpr double budget = 1.0;  // seconds; three tries are made whatever they take, the first one to warm up
     std::atomic<std::uint64_t> uncounted{0};
     const auto make = [&](std::uint64_t floats) { return AlignedBytes::make(floats * sizeof(float), uncounted, "measuring the matrix rate"); };
-    auto weight = make(n * n), in = make(n * n), out = make(n * n);
+    auto weight = make(n * n), in = make(rows_at_once * n), out = make(rows_at_once * n);
     auto scratch = make(panel_floats(n) * pool.threads());
     if (!weight || !in || !out || !scratch) return 0;
     std::vector<float*> panels(pool.threads());
     for (std::size_t thread = 0; thread < panels.size(); ++thread) panels[thread] = scratch->as<float>() + thread * panel_floats(n);
-    for (std::uint64_t i = 0; i < n * n; ++i) {
-        weight->as<float>()[i] = static_cast<float>(i % 7) * 0.125f - 0.375f;
-        in->as<float>()[i] = static_cast<float>(i % 5) * 0.25f - 0.5f;
-    }
+    for (std::uint64_t i = 0; i < n * n; ++i) weight->as<float>()[i] = static_cast<float>(i % 7) * 0.125f - 0.375f;
+    for (std::uint64_t i = 0; i < rows_at_once * n; ++i) in->as<float>()[i] = static_cast<float>(i % 5) * 0.25f - 0.5f;
     const PackedMatrix matrix{weight->data(), DType::f32, n, n};
-    const ProductRows rows{in->as<float>(), out->as<float>(), static_cast<std::uint32_t>(n), false};
+    const ProductRows rows{in->as<float>(), out->as<float>(), static_cast<std::uint32_t>(rows_at_once), false};
     double best = 0, spent = 0;
-    for (int i = 0; i < tries && (i < 2 || spent < budget) && !stop.stop_requested(); ++i) {
+    for (int i = 0; i < tries && (i < 3 || spent < budget) && !stop.stop_requested(); ++i) {
         const auto begin = Clock::now();
         multiply(matrix, rows, pool, {panels, blas});
         const double passed = seconds_since(begin);
