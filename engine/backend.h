@@ -194,6 +194,8 @@ public:
     // False: the caller runs them. Not called for a pass with stage marks or probes.
     virtual bool begin_pass(const PassShape&) { return false; }
     virtual void end_pass() {}
+    // Numbers for PassShape::owner, never the same twice: who changes what its passes run on takes a new one.
+    std::uint64_t new_owner() { return ++m_owners; }
     // out (rows, hidden) = table[tokens]
     virtual void embed(const Weight& table, Buffer& out) = 0;
     // out (rows, width) = in / sqrt(mean(in^2) + epsilon) * weight
@@ -245,6 +247,9 @@ public:
     // backend's own threads and library. Takes a second or two; cached after the first call. The device must be idle.
     // stop: looked at between the parts; what was not measured is 0.
     virtual Ceilings measure_ceilings(std::stop_token stop) = 0;
+
+private:
+    std::uint64_t m_owners = 0;
 };
 
 }  // namespace kvloupe

@@ -37,45 +37,56 @@ Result<std::shared_ptr<const Model>> generated_model() {
     return model;
 }
 
-json stages_to_json(const BenchFigures& figures) {
+json stages_to_json(const std::vector<BenchStage>& list, const Ceilings& ceilings) {
     json stages = json::array();
-    for (const BenchStage& stage : figures.stages)
-        stages.push_back({{"stage", name_of(stage.kind)}, {"us", stage.ns / 1e3}, {"bytes", stage.bytes}});
+    for (const BenchStage& stage : list)
+        stages.push_back({{"stage", name_of(stage.kind)},
+                          {"us", stage.ns / 1e3},
+                          {"bytes", stage.bytes},
+                          {"flops", stage.flops},
+                          {"bytes_per_s", stage.bytes / (stage.ns * 1e-9)},
+                          {"flop_per_s", stage.flops / (stage.ns * 1e-9)},
+                          {"bound", stage.bound(ceilings)},
+                          {"share_of_ceiling", stage.share(ceilings)}});
     return stages;
 }
 
-// Where a decode step's time goes: the stages that take a hundredth of it or more, and what lies between stages.
-void print_profile(const BenchFigures& f) {
+// Where a step's time goes: the stages that take a hundredth of it or more, and what lies between stages.
+void print_profile(const std::vector<BenchStage>& stages, double step_ns, const Ceilings& ceilings) {
     double in_stages = 0;
-    for (const BenchStage& stage : f.stages) {
+    for (const BenchStage& stage : stages) {
         in_stages += stage.ns;
-        if (stage.ns < 0.01 * f.decode_ns) continue;
-        const double rate = stage.bytes / (stage.ns * 1e-9);
-        std::printf("    %-16s  %8.1f us %5.1f %%  %8.2f GB/s = %3.0f %% of the read bandwidth\n",
-                    std::string(name_of(stage.kind)).c_str(), stage.ns / 1e3, 100 * stage.ns / f.decode_ns, rate / 1e9,
-                    f.read_bandwidth > 0 ? 100 * rate / f.read_bandwidth : 0);
+        if (stage.ns < 0.01 * step_ns) continue;
+        std::printf("    %-16s  %8.1f us %5.1f %%  %8.2f GB/s  %8.2f GFLOP/s  %-7s %3.0f %%\n",
+                    std::string(name_of(stage.kind)).c_str(), stage.ns / 1e3, 100 * stage.ns / step_ns,
+                    stage.bytes / stage.ns, stage.flops / stage.ns, stage.bound(ceilings), 100 * stage.share(ceilings));
     }
-    std::printf("    %-16s  %8.1f us %5.1f %%\n", "between stages", (f.decode_ns - in_stages) / 1e3,
-                100 * (1 - in_stages / f.decode_ns));
+    std::printf("    %-16s  %8.1f us %5.1f %%\n", "between stages", (step_ns - in_stages) / 1e3,
+                100 * (1 - in_stages / step_ns));
 }
 
 json to_json(const BenchFigures& figures) {
     return {{"model", figures.model},
             {"device", figures.device},
             {"weight_bytes", figures.weight_bytes},
-            {"read_bandwidth_bytes_per_s", figures.read_bandwidth},
+            {"read_bandwidth_bytes_per_s", figures.ceilings.read_bandwidth},
+            {"copy_bandwidth_bytes_per_s", figures.ceilings.copy_bandwidth},
+            {"matrix_flop_per_s", figures.ceilings.matrix_rate},
+            {"matrix_type", std::string(name_of(figures.ceilings.matrix_type))},
             {"decode", {{"tokens_per_s", 1e9 / figures.decode_ns},
                         {"us_per_token", figures.decode_ns / 1e3},
                         {"bytes_per_token", figures.decode_bytes},
                         {"bytes_per_s", figures.decode_rate()},
                         {"share_of_read_bandwidth", figures.bandwidth_share()},
                         {"context_tokens", figures.context_tokens},
-                        {"stages", stages_to_json(figures)},
+                        {"stages", stages_to_json(figures.stages, figures.ceilings)},
                         {"attention_us", figures.attention_ns / 1e3},
                         {"attention_bytes", figures.attention_bytes}}},
             {"prefill", {{"tokens", figures.prompt_tokens},
                          {"tokens_per_s", figures.prompt_tokens * 1e9 / figures.prefill_ns},
-                         {"flop_per_s", figures.prefill_flops * 1e9 / figures.prefill_ns}}},
+                         {"flop_per_s", figures.prefill_flops * 1e9 / figures.prefill_ns},
+                         {"share_of_matrix_rate", figures.matrix_share()},
+                         {"stages", stages_to_json(figures.prefill_stages, figures.ceilings)}}},
             {"recording", {{"recorder_us_per_step", figures.recorder_ns / 1e3},
                            {"sample_us_per_step", figures.sample_ns / 1e3},
                            {"share_of_decode_at_most", figures.recording_share()}}},
@@ -89,14 +100,17 @@ void print(const BenchFigures& f) {
     const double mib = 1024.0 * 1024.0;
     std::printf("%s (%.1f MiB of weights)\n  %s\n", f.model.c_str(), static_cast<double>(f.weight_bytes) / mib,
                 f.device.c_str());
-    std::printf("  read bandwidth      %8.2f GB/s   measured in this run\n", f.read_bandwidth / 1e9);
+    std::printf("  ceilings            %8.2f GB/s read, %.2f GB/s copy, %.2f GFLOP/s in %s matrices   measured in this run\n",
+                f.ceilings.read_bandwidth / 1e9, f.ceilings.copy_bandwidth / 1e9, f.ceilings.matrix_rate / 1e9,
+                std::string(name_of(f.ceilings.matrix_type)).c_str());
     std::printf("  decode              %8.1f tokens/s, %.0f us per token at context %u (median)\n", 1e9 / f.decode_ns,
                 f.decode_ns / 1e3, f.context_tokens);
     std::printf("  moved               %8.2f GB/s = %.1f %% of the read bandwidth (%.1f MiB per token, from shapes)\n",
                 f.decode_rate() / 1e9, 100 * f.bandwidth_share(), f.decode_bytes / mib);
-    print_profile(f);
-    std::printf("  prefill             %8.1f tokens/s over %u tokens, %.1f GFLOP/s\n",
-                f.prompt_tokens * 1e9 / f.prefill_ns, f.prompt_tokens, f.prefill_flops / f.prefill_ns);
+    print_profile(f.stages, f.decode_ns, f.ceilings);
+    std::printf("  prefill             %8.1f tokens/s over %u tokens, %.1f GFLOP/s = %.1f %% of the matrix rate\n",
+                f.prompt_tokens * 1e9 / f.prefill_ns, f.prompt_tokens, f.prefill_flops / f.prefill_ns, 100 * f.matrix_share());
+    print_profile(f.prefill_stages, f.prefill_ns, f.ceilings);
     std::printf("  recording           %8.1f us per step, sampling with the top 10 %.1f us: together %.2f %% of decoding\n",
                 f.recorder_ns / 1e3, f.sample_ns / 1e3, 100 * f.recording_share());
     const double beyond = static_cast<double>(f.resident_bytes) - static_cast<double>(f.file_bytes) -

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/bench_figures.h"
 
+#include "gui/ceilings_store.h"
 #include "gui/environment.h"
 #include "engine/record/writer.h"
 #include "kernels/make_backend.h"
@@ -50,12 +51,20 @@ StepSum sum_of(const LaneRecord& lane, std::size_t index) {
         kind.kind = stage.kind;
         kind.ns += static_cast<double>(stage.duration_ns);
         kind.bytes += static_cast<double>(stage.bytes);
+        kind.flops += static_cast<double>(stage.flops);
         if (stage.kind == StageKind::sample) sum.sample_ns += static_cast<double>(stage.duration_ns);
         if (stage.kind != StageKind::attention) continue;
         sum.attention_ns += static_cast<double>(stage.duration_ns);
         sum.attention_bytes += static_cast<double>(stage.bytes);
     }
     return sum;
+}
+
+std::vector<BenchStage> longest_first(const StepSum& step) {
+    std::vector<BenchStage> stages(step.stages.begin(), step.stages.end());
+    std::sort(stages.begin(), stages.end(), [](const BenchStage& a, const BenchStage& b) { return a.ns > b.ns; });
+    std::erase_if(stages, [](const BenchStage& stage) { return stage.ns == 0; });
+    return stages;
 }
 
 // Nanoseconds per step that writing the lane's decode steps takes: everything that was recorded is written once more
@@ -119,6 +128,8 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
     scenario.model = name;
     LaneOptions lane;
     lane.scheduler.max_num_batched_tokens = std::max(2048u, prompt);
+    // What the run needs, on every device, and the null block.
+    lane.cache.blocks = (prompt + output + lane.cache.block_size - 1) / lane.cache.block_size + 1;
     scenario.lanes = {lane};
     RequestOptions request;
     request.id = "a";
@@ -137,8 +148,11 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
     {
         auto backend = make_backend(BackendOptions{"auto", options.threads});
         if (!backend) return backend.error();
-        best.read_bandwidth = (*backend)->measure_ceilings({}).read_bandwidth;
-        best.device = (*backend)->info().name + ", " + (*backend)->info().detail;
+        const DeviceInfo info = (*backend)->info();
+        best.ceilings = (*backend)->measure_ceilings({});
+        best.device = info.name + ", " + info.detail;
+        // For `kvloupe devices` and the window. A folder that cannot be written costs that alone.
+        if (best.ceilings.measured()) (void)CeilingsStore().keep(CeilingsStore::key_of(info), best.ceilings);
     }
     for (int repeat = 0; repeat < std::max(1, options.repeats); ++repeat) {
         SessionOptions session_choice = session_options(options.threads);
@@ -165,14 +179,12 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
             best.sample_ns = median.sample_ns;
             best.recorder_ns = recorder_ns(record);
             best.context_tokens = median.context;
-            best.stages.assign(median.stages.begin(), median.stages.end());
-            std::sort(best.stages.begin(), best.stages.end(),
-                      [](const BenchStage& a, const BenchStage& b) { return a.ns > b.ns; });
-            std::erase_if(best.stages, [](const BenchStage& stage) { return stage.ns == 0; });
+            best.stages = longest_first(median);
         }
         if (best.prefill_ns == 0 || prefill.ns < best.prefill_ns) {
             best.prefill_ns = prefill.ns;
             best.prefill_flops = prefill.flops;
+            best.prefill_stages = longest_first(prefill);
         }
         best.pool_bytes = record.info().pool_bytes;
         best.recording_bytes = recording->memory_bytes();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// What `kvloupe bench` measures: decode and prefill rates of one model beside the read bandwidth of the same run.
+// What `kvloupe bench` measures: decode and prefill rates of one model beside what the device reached in the same run.
 #pragma once
 
+#include "engine/record/ceilings.h"
 #include "engine/record/result.h"
 #include "engine/serve/session.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,16 +26,29 @@ struct BenchStage {
     StageKind kind = StageKind::schedule;
     double ns = 0;     // measured
     double bytes = 0;  // derived from shapes
+    double flops = 0;  // derived from shapes
+
+    // What it reaches of each ceiling; 0 where that was not measured or it does nothing of the kind.
+    double of_memory(const Ceilings& c) const { return c.read_bandwidth > 0 && ns > 0 ? bytes / (ns * 1e-9) / c.read_bandwidth : 0; }
+    double of_compute(const Ceilings& c) const { return c.matrix_rate > 0 && ns > 0 ? flops / (ns * 1e-9) / c.matrix_rate : 0; }
+    // The ceiling that it is nearer to bounds it. A stage that is far from both waits for neither.
+    static constexpr double far = 0.3;
+    double share(const Ceilings& c) const { return std::max(of_memory(c), of_compute(c)); }
+    const char* bound(const Ceilings& c) const {
+        if (share(c) < far) return "latency";
+        return of_memory(c) >= of_compute(c) ? "memory" : "compute";
+    }
 };
 
 struct BenchFigures {
     std::string model;
     std::string device;
     std::uint64_t weight_bytes = 0;         // measured: as stored
-    double read_bandwidth = 0;              // bytes/s, measured in this run
+    Ceilings ceilings;                      // measured in this run
     double decode_ns = 0;                   // median step, measured
     double decode_bytes = 0;                // per step, derived from shapes: weights, K/V, activations
     std::vector<BenchStage> stages;         // of the median decode step, the longest first
+    std::vector<BenchStage> prefill_stages; // of the whole prompt's step, the longest first
     double attention_ns = 0;                // per decode step, measured
     double attention_bytes = 0;             // per decode step, derived
     double prefill_ns = 0;                  // the whole prompt, measured
@@ -50,7 +65,10 @@ struct BenchFigures {
     double decode_rate() const { return decode_ns > 0 ? decode_bytes / (decode_ns * 1e-9) : 0; }  // bytes/s
     // Upper bound: recorder and the whole of sampling, as a share of the decode step.
     double recording_share() const { return decode_ns > 0 ? (recorder_ns + sample_ns) / decode_ns : 0; }
-    double bandwidth_share() const { return read_bandwidth > 0 ? decode_rate() / read_bandwidth : 0; }
+    double bandwidth_share() const { return ceilings.read_bandwidth > 0 ? decode_rate() / ceilings.read_bandwidth : 0; }
+    double matrix_share() const {
+        return ceilings.matrix_rate > 0 && prefill_ns > 0 ? prefill_flops / (prefill_ns * 1e-9) / ceilings.matrix_rate : 0;
+    }
 };
 
 // Runs the model through a session, as a user's run does, recording included.

@@ -3,8 +3,6 @@
 
 #include "gui/environment.h"
 #include "gui/session_controller.h"
-#include "kernels/make_backend.h"
-#include "views/stages_view.h"
 #include "views/sweep_view.h"
 
 #include <QMetaObject>
@@ -47,6 +45,8 @@ Scenario sweep_scenario(const SweepOptions& options, bool cached, const ModelCon
     LaneOptions lane;
     lane.name = cached ? "cached" : "uncached";
     lane.kv_cache = cached;
+    // What the run needs, on every device: a session of the window may hold the rest.
+    if (cached) lane.cache.blocks = (prompt_length + most + lane.cache.block_size - 1) / lane.cache.block_size + 1;
     scenario.lanes = {lane};
     RequestOptions request;
     request.id = "a";
@@ -143,15 +143,12 @@ LengthSweep::~LengthSweep() {
 
 void LengthSweep::attach(const QList<View*>& views, SessionController* controller) {
     m_controller = controller;
-    for (View* view : views) {
+    for (View* view : views)
         if (auto* sweep = qobject_cast<SweepView*>(view)) m_view = sweep;
-        if (auto* stages = qobject_cast<StagesView*>(view)) m_stages = stages;
-    }
     if (m_view) {
         connect(m_view, &SweepView::startRequested, this, &LengthSweep::start);
         connect(m_view, &SweepView::cancelRequested, this, &LengthSweep::cancel);
     }
-    if (m_stages) connect(m_stages, &StagesView::measureBandwidthRequested, this, &LengthSweep::measureBandwidth);
 }
 
 void LengthSweep::startThread(std::function<void(std::stop_token)> work) {
@@ -197,15 +194,6 @@ void LengthSweep::cancel() { m_thread.request_stop(); }
 void LengthSweep::setRange(int least, int most) {
     m_least = least;
     m_most = most;
-}
-
-void LengthSweep::measureBandwidth() {
-    if (!m_stages) return;
-    startThread([this, threads = m_controller ? m_controller->threads() : 0](std::stop_token) {
-        auto backend = make_backend(BackendOptions{"auto", threads});
-        const double rate = backend ? (*backend)->measure_ceilings({}).read_bandwidth : 0;
-        QMetaObject::invokeMethod(this, [this, rate] { m_stages->setMeasuredBandwidth(rate); });
-    });
 }
 
 }  // namespace kvloupe

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Length sweep: generates up to N tokens with and without a KV cache on the model at hand and takes the time to every
-// length from the same runs; also measures the device's read bandwidth. Both run beside the window, with cancel.
+// length from the same runs. It runs beside the window, with cancel.
 #pragma once
 
 #include "engine/model/model.h"
@@ -21,7 +21,6 @@
 namespace kvloupe {
 
 class SessionController;
-class StagesView;
 class SweepView;
 class View;
 
@@ -52,7 +51,6 @@ public:
     void attach(const QList<View*>& views, SessionController* controller);
     void start();
     void cancel();
-    void measureBandwidth();
     // New tokens of the first and the last bar.
     void setRange(int least, int most);
     int least() const { return m_least; }
@@ -63,7 +61,6 @@ private:
 
     SessionController* m_controller = nullptr;
     SweepView* m_view = nullptr;
-    StagesView* m_stages = nullptr;
     std::jthread m_thread;
     bool m_busy = false;
     int m_least = 10;

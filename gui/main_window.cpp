@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
 
+#include "gui/ceilings_measurement.h"
 #include "gui/elided_label.h"
 #include "gui/environment.h"
 #include "gui/glyph_icon.h"
@@ -22,6 +23,7 @@
 #include <QScreen>
 #include <QSettings>
 #include <QSpinBox>
+#include <QStandardPaths>
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QStyle>
@@ -37,6 +39,10 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     setAcceptDrops(true);
     setUnifiedTitleAndToolBarOnMac(true);
     m_sweep = new LengthSweep(this);
+    const QString folder = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation);
+    m_ceilings = new CeilingsMeasurement(
+        CeilingsStore(folder.isEmpty() ? std::string() : (folder + QStringLiteral("/kvloupe/ceilings.json")).toStdString()), this);
+    m_markCost = measuredMarkCost();
 
     m_centre = new QStackedWidget;
     m_start = new StartPage;
@@ -120,6 +126,7 @@ void MainWindow::buildPages() {
         m_pages << page;
     }
     m_sweep->attach(views(), &m_controller);
+    m_ceilings->attach(views(), &m_controller);
 }
 
 void MainWindow::showTab(int index) {
@@ -150,7 +157,7 @@ void MainWindow::buildStatusBar() {
     m_modelText = new ElidedLabel;
     m_modelText->setContentsMargins(6, 0, 10, 0);
     statusBar()->addWidget(m_modelText, 1);
-    for (QLabel** label : {&m_deviceText, &m_stepText, &m_recorderText, &m_frameText}) {
+    for (QLabel** label : {&m_deviceText, &m_stepText, &m_stagesText, &m_recorderText, &m_frameText}) {
         *label = new QLabel;
         (*label)->setContentsMargins(6, 0, 10, 0);
         statusBar()->addWidget(*label);
@@ -200,6 +207,7 @@ void MainWindow::save() {
 void MainWindow::closeEvent(QCloseEvent* event) {
     save();
     m_sweep->cancel();
+    m_ceilings->cancel();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }
@@ -268,7 +276,7 @@ void MainWindow::updateNumbers() {
     const Cursor* cursor = m_controller.cursor();
     const LaneRecord* lane = cursor->laneRecord();
     m_modelText->setVisible(lane != nullptr);
-    for (QLabel* label : {m_deviceText, m_stepText, m_recorderText, m_frameText})
+    for (QLabel* label : {m_deviceText, m_stepText, m_stagesText, m_recorderText, m_frameText})
         label->setVisible(lane != nullptr);
     if (!lane) return;
     const LaneInfo& info = lane->info();
@@ -282,6 +290,8 @@ void MainWindow::updateNumbers() {
                              .arg(info.head_dim)
                              .arg(QString::fromStdString(info.cache_dtype)));
     m_deviceText->setText(QString::fromStdString(info.device));
+    m_deviceText->setToolTip(memoryTip(*cursor->recording()));
+    m_stagesText->setText(stagesText());
     const int step = cursor->stepOf(cursor->lane());
     if (step >= 0) {
         const StepRecord& record = lane->step(static_cast<std::size_t>(step));

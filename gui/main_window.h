@@ -20,6 +20,7 @@ class QToolBar;
 
 namespace kvloupe {
 
+class CeilingsMeasurement;
 class ElidedLabel;
 class LengthSweep;
 class NoticeBar;
@@ -46,6 +47,11 @@ public:
     // What the context menu of a view offers for what was pointed at.
     void fillViewMenu(QMenu* menu, View* view, const Pick& meant);
     static void addChoices(QMenu* menu, View* view);
+    // The devices that a session may be moved to: its scenario from the start, on another one.
+    void fillDeviceMenu(QMenu* menu);
+    CeilingsMeasurement* ceilings() const { return m_ceilings; }
+    // "Stages: every 10th step", with what the clocks cost where that is known.
+    QString stagesText() const;
 
 protected:
     void closeEvent(QCloseEvent* event) override;
@@ -58,6 +64,7 @@ private:
     void buildPages();
     void buildActions();
     void buildMenus();
+    void buildAnalyseMenu();
     void buildToolBar();
     void buildStatusBar();
     void fitToolBar();     // labels where there is room for them
@@ -93,6 +100,8 @@ private:
     void toggleRun();
     void updateState();    // actions, step field, reason
     void updateNumbers();  // status bar
+    static QString memoryTip(const Recording& recording);
+    static double measuredMarkCost();
     void showReason();
     void updateCentre();   // start page or tabs
     void about();
@@ -112,8 +121,11 @@ private:
     QLabel* m_stepCount = nullptr;
     ElidedLabel* m_reason = nullptr;
     ElidedLabel* m_modelText = nullptr;
-    QLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_recorderText = nullptr,
+    QLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_stagesText = nullptr, *m_recorderText = nullptr,
            *m_frameText = nullptr;
+    QAction* m_measureCeilings = nullptr;
+    CeilingsMeasurement* m_ceilings = nullptr;
+    double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;
     Theme m_theme = Theme::system;

@@ -3,6 +3,7 @@
 // Actions, menus and toolbar of the window, and what they do to the session and the cursor.
 #include "gui/main_window.h"
 
+#include "gui/ceilings_measurement.h"
 #include "gui/elided_label.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
@@ -134,7 +135,10 @@ void MainWindow::buildMenus() {
     run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
     run->addSeparator();
     run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
+    QMenu* device = run->addMenu(tr("&Device"));
+    connect(device, &QMenu::aboutToShow, this, [this, device] { fillDeviceMenu(device); });
     run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
+    buildAnalyseMenu();
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
     auto* themes = new QActionGroup(view);
@@ -227,7 +231,7 @@ void MainWindow::stepBack() {
 void MainWindow::toggleRun() {
     if (m_controller.phase() == Phase::running)
         m_controller.pause();
-    else
+    else if (!m_ceilings->running())
         m_controller.run();
 }
 
@@ -240,8 +244,11 @@ void MainWindow::updateState() {
     const int steps = cursor->stepCount();
     m_rewind->setEnabled(session && !running && cursor->step() > 0);
     m_back->setEnabled(session && !running && cursor->step() > 0);
-    m_step->setEnabled(session && !running && (more || cursor->step() + 1 < steps));
-    m_run->setEnabled(more && !running);
+    m_step->setEnabled(session && !running && !m_ceilings->running() && (more || cursor->step() + 1 < steps));
+    const bool measuring = m_ceilings->running();  // a step beside it would spoil both
+    m_run->setEnabled(more && !running && !measuring);
+    m_measureCeilings->setText(measuring ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
+    m_measureCeilings->setEnabled(session);
     m_pause->setEnabled(running);
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;

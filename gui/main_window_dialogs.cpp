@@ -4,6 +4,7 @@
 #include "gui/main_window.h"
 
 #include "gui/breakpoint_dialog.h"
+#include "gui/ceilings_measurement.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
 #include "gui/request_dialog.h"
@@ -15,6 +16,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDir>
+#include <QDockWidget>
 #include <QFileDialog>
 #include <QInputDialog>
 #include <QMenu>
@@ -86,6 +88,11 @@ void MainWindow::saveResults() {
         this, tr("Folder for summary.json, steps.csv, events.csv and trace.json"));
     if (folder.isEmpty()) return;
     QApplication::setOverrideCursor(Qt::WaitCursor);
+    if (m_controller.hasSession() && m_controller.phase() == Phase::running) {
+        // Between two steps, with the stages of all of them.
+        m_controller.pause();
+        m_controller.session()->wait();
+    }
     const auto written = write_results(*recording, folder.toStdString(), ResultOptions{true});
     QApplication::restoreOverrideCursor();
     m_notice->show(written ? tr("Wrote summary.json, steps.csv, events.csv, trace.json and blocks.json to %1.")
@@ -100,7 +107,9 @@ void MainWindow::chooseSweep() {
                                           m_sweep->most(), m_sweep->least(), 100000, 10, &chosen);
     if (!chosen) return;
     m_sweep->setRange(std::min(m_sweep->least(), most), most);
-    showTab(1);
+    showTab(3);
+    for (QDockWidget* dock : m_pages[3]->docks())
+        if (dock->objectName() == QLatin1String("Profile/sweep")) dock->raise();
     m_sweep->start();
 }
 
@@ -145,8 +154,8 @@ void MainWindow::copyView(View* view) {
 }
 
 void MainWindow::viewAction(const QString& name) {
-    if (name == QLatin1String("measure-bandwidth")) {
-        m_sweep->measureBandwidth();
+    if (name == QLatin1String("measure-ceilings")) {
+        m_ceilings->measure();
     } else if (name == QLatin1String("run-sweep")) {
         m_sweep->start();
     } else if (name == QLatin1String("cancel-sweep")) {

@@ -10,9 +10,23 @@
 #include <QMetaObject>
 #include <QPointer>
 
+#include <condition_variable>
+#include <mutex>
+
 #include <spdlog/spdlog.h>
 
 namespace kvloupe {
+
+namespace {
+
+// The old session is gone from the card that the new one is to take.
+struct GivenUp {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    bool done = false;
+};
+
+}  // namespace
 
 struct SessionController::Loaded {
     std::unique_ptr<Session> session;
@@ -139,6 +153,17 @@ void SessionController::openScenario(const Scenario& scenario, bool firstStep) {
                 if (job == m_job && m_loading) Q_EMIT loadingProgress(fraction, text);
             });
         };
+        const auto given = std::make_shared<GivenUp>();
+        options.release_memory = [this, job, stop, given] {
+            QMetaObject::invokeMethod(this, [this, job, given] {
+                if (job == m_job && m_loading) giveUpCards();
+                const std::lock_guard lock(given->mutex);
+                given->done = true;
+                given->changed.notify_all();
+            });
+            std::unique_lock lock(given->mutex);
+            given->changed.wait(lock, stop, [&given] { return given->done; });
+        };
         auto loaded = std::make_shared<Loaded>();
         auto session = Session::create(scenario, std::move(options));
         if (session)
@@ -165,6 +190,19 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     if (!m_firstStep) return;
     if (m_session->scenario().breakpoints.empty()) step();
     else run();
+}
+
+// Two sessions that each fill their share of a card have no room on it together.
+void SessionController::giveUpCards() {
+    if (!m_session) return;
+    bool holds = false;
+    for (std::uint32_t lane = 0; lane < m_session->recording()->lanes().size(); ++lane)
+        holds = holds || m_session->device(LaneId(lane)).own_memory;
+    if (!holds) return;
+    m_cursor.setRecording(nullptr);
+    m_clock.watch(nullptr);
+    m_session.reset();
+    Q_EMIT sessionChanged();
 }
 
 // A breakpoint's event becomes what all views show: its lane in focus, its sequence and block locked.
@@ -199,6 +237,20 @@ void SessionController::setThreads(unsigned threads) {
     m_threads = threads;
     m_options = session_options(threads);
     m_options.default_attention = watch_everything();
+    if (m_otherFactory) m_options.make_backend = m_otherFactory;
+}
+
+void SessionController::setBackendFactory(BackendFactory make) {
+    m_otherFactory = std::move(make);
+    setThreads(m_threads);
+}
+
+void SessionController::chooseDevice(const QString& device) {
+    if (!m_session) return;
+    Scenario scenario = m_session->scenario();
+    scenario.device = device.toStdString();
+    for (LaneOptions& lane : scenario.lanes) lane.device.clear();
+    openScenario(scenario);
 }
 
 void SessionController::cancelLoading() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // SessionController: opens models and scenarios on a thread of its own, with progress and cancel, and holds the session,
-// the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was.
+// the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was; only
+// on a card, whose memory holds one of them, the old one goes as soon as models, devices and prompts of the new one are good.
 #pragma once
 
 #include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
@@ -31,6 +32,7 @@ public:
     ~SessionController() override;
 
     Cursor* cursor() { return &m_cursor; }
+    const Cursor* cursor() const { return &m_cursor; }
     FrameClock* clock() { return &m_clock; }
     Session* session() const { return m_session.get(); }
     bool hasSession() const { return m_session != nullptr; }
@@ -49,6 +51,12 @@ public:
     // CPU threads of sessions opened from now on; 0: one per core.
     void setThreads(unsigned threads);
     unsigned threads() const { return m_threads; }
+    // The session's scenario from the start, in a session on that device ("auto", "cpu", "cuda:N"), also for lanes that
+    // named another one. What fails to open leaves everything as it was.
+    void chooseDevice(const QString& device);
+    // Who makes the devices of sessions opened from now on, in place of the program's own.
+    void setBackendFactory(BackendFactory make);
+    BackendFactory backendFactory() const { return m_options.make_backend; }
 
     static Scenario bundledScenario(const QString& prompt = {});
     static Scenario modelScenario(const QString& path, const QString& prompt = {});
@@ -78,6 +86,7 @@ Q_SIGNALS:
 
 private:
     struct Loaded;
+    void giveUpCards();
     void finishLoading(quint64 job, std::shared_ptr<Loaded> loaded);
     void showRecording();
     void focusPause();
@@ -93,6 +102,7 @@ private:
     bool m_loading = false;
     bool m_firstStep = false;
     unsigned m_threads = 0;
+    BackendFactory m_otherFactory;
 };
 
 }  // namespace kvloupe

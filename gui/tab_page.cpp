@@ -49,10 +49,14 @@ void TabPage::arrange() {
         dock->setFloating(false);
         if (place.beside.isEmpty())
             addDockWidget(place.area, dock);
+        else if (place.tabbed)
+            tabifyDockWidget(dockOf(place.beside), dock);
         else
             splitDockWidget(dockOf(place.beside), dock, place.orientation);
         dock->show();
     }
+    for (const DockPlace& place : m_places)
+        if (place.tabbed) dockOf(place.beside)->raise();
     m_own = false;
     if (isVisible()) giveSizes();
 }
@@ -152,7 +156,6 @@ TabLayout compareLayout() {
         {"kv-bytes", "", Qt::Vertical, left, 800, 330},
         {"step-time", "kv-bytes", Qt::Horizontal, left, 800, 330},
         {"logits", "kv-bytes", Qt::Vertical, left, 800, 260},
-        {"sweep", "step-time", Qt::Vertical, left, 800, 260},
         {"comparison", "", Qt::Vertical, bottom, 0, 200},
     }, bottom};
 }
@@ -171,6 +174,17 @@ TabLayout memoryLayout() {
     }};
 }
 
-TabLayout profileLayout() { return {{{"stages", "", Qt::Vertical, Qt::LeftDockWidgetArea, 0, 0}}}; }
+// On top one step; below it what its layers, its stages and its context say; then the numbers.
+TabLayout profileLayout() {
+    const auto left = Qt::LeftDockWidgetArea;
+    return {{
+        {"step-timeline", "", Qt::Vertical, left, 0, 230},
+        {"layers", "step-timeline", Qt::Vertical, left, 530, 300},
+        {"stages", "layers", Qt::Vertical, left, 0, 360},
+        {"roofline", "layers", Qt::Horizontal, left, 530, 300},
+        {"time-per-token", "roofline", Qt::Horizontal, left, 530, 300},
+        {"sweep", "time-per-token", Qt::Horizontal, left, 0, 0, true},
+    }};
+}
 
 }  // namespace kvloupe

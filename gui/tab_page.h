@@ -21,6 +21,7 @@ struct DockPlace {
     Qt::DockWidgetArea area = Qt::LeftDockWidgetArea;
     int width = 0;                // preferred share, pixels at 1600 x 1000; 0 = as it comes
     int height = 0;
+    bool tabbed = false;          // shares the place of the one it stands beside, behind it
 };
 
 // A tab's default layout.

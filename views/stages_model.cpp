@@ -3,17 +3,26 @@
 
 #include "views/format.h"
 #include "views/palette.h"
+#include "views/stage_look.h"
 #include "views/table_picture.h"
 
 #include <QBrush>
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvloupe {
 
 namespace {
 
-constexpr double overhead_share = 0.3;  // a stage that reaches less of both ceilings is bound by neither
+QString signedText(const QString& magnitude, bool negative) {
+    if (std::none_of(magnitude.begin(), magnitude.end(), [](QChar c) { return c.isDigit() && c != QLatin1Char('0'); })) return magnitude;
+    return (negative ? QString(QChar(0x2212)) : QStringLiteral("+")) + magnitude;
+}
+
+bool isText(int column) {
+    return column == StagesModel::stage || column == StagesModel::perLayer || column == StagesModel::boundBy;
+}
 
 }  // namespace
 
@@ -56,11 +65,10 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
     const bool fresh = recording != m_recording || lane != m_lane || summed != m_summed || !summed || m_step < 0 || step < 0;
     if (fresh) {
         if (recording != m_recording || lane != m_lane || !m_progress) {
+            if (recording != m_recording) m_pinned.reset();
             m_recording = std::move(recording);
             m_lane = lane;
             m_progress.reset();
-            m_bestRate = 0;
-            m_looked = 0;
             if (m_recording && lane.value < m_recording->lanes().size()) m_progress.emplace(m_recording.get(), lane);
         }
         m_summed = summed;
@@ -70,7 +78,6 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
     }
     if (m_progress) {
         m_progress->advance();
-        lookForCeiling();
         step = std::min(step, static_cast<int>(m_progress->steps()) - 1);
         if (summed) {
             for (; m_step < step; ++m_step) addStep(static_cast<std::size_t>(m_step + 1), true);
@@ -100,31 +107,22 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
     }
 }
 
-// The ceiling for "compute" is what the lane itself reached at best; the one for "bandwidth" is measured on its own.
-void StagesModel::lookForCeiling() {
-    const LaneRecord& lane = m_progress->record();
-    if (m_progress->steps() == 0) return;
-    const std::uint64_t end = lane.stages().size();
-    for (; m_looked < end; ++m_looked) {
-        const StageRecord& record = lane.stages()[m_looked];
-        if (record.flops > 0 && record.duration_ns > 0)
-            m_bestRate = std::max(m_bestRate, static_cast<double>(record.flops) * 1e9 / static_cast<double>(record.duration_ns));
-    }
+void StagesModel::pin() {
+    if (m_rows.empty() || m_summed) return;
+    m_pinned = Pinned{m_lane, m_step, m_sums, m_total};
+    Q_EMIT dataChanged(index(0, timeChange), index(rowCount() - 1, changeShare));
 }
 
-QString StagesModel::boundText(int row, bool explained) const {
-    if (m_measuredBandwidth <= 0) return explained ? QString() : tr("not measured yet");
-    const StageSums& own = sumsOf(row);
-    const double seconds = static_cast<double>(own.durationNs) * 1e-9;
-    if (seconds <= 0) return {};
-    const double moved = static_cast<double>(own.bytes) / seconds / m_measuredBandwidth;
-    const double computed = m_bestRate > 0 ? static_cast<double>(own.flops) / seconds / m_bestRate : 0;
-    if (explained)
-        return tr("%1 of the measured bandwidth, %2 of the highest FLOP rate that a stage of this lane reached; below %3 of "
-                  "both it is overhead (derived)")
-            .arg(formatPercent(moved), formatPercent(computed), formatPercent(overhead_share));
-    if (std::max(moved, computed) < overhead_share) return tr("overhead");
-    return moved >= computed ? tr("bandwidth") : tr("compute");
+void StagesModel::unpin() { m_pinned.reset(); }
+
+const StageSums& StagesModel::pinnedOf(int row) const {
+    return row < static_cast<int>(m_rows.size()) ? m_pinned->sums[static_cast<std::size_t>(m_rows[static_cast<std::size_t>(row)])]
+                                                 : m_pinned->total;
+}
+
+QString StagesModel::boundText(int row) const {
+    if (!m_ceilings.measured()) return tr("not measured yet");
+    return limitName(bound_of(sumsOf(row).work(), m_ceilings).limit);
 }
 
 void StagesModel::setLook(const Palette& palette, const QFont& font) {
@@ -132,9 +130,9 @@ void StagesModel::setLook(const Palette& palette, const QFont& font) {
     m_font = font;
 }
 
-void StagesModel::setMeasuredBandwidth(double bytesPerSecond) {
-    m_measuredBandwidth = bytesPerSecond;
-    if (rowCount() > 0) Q_EMIT dataChanged(index(0, ofMeasured), index(rowCount() - 1, boundBy));
+void StagesModel::setCeilings(const Ceilings& ceilings) {
+    m_ceilings = ceilings;
+    if (rowCount() > 0) Q_EMIT dataChanged(index(0, ofMemory), index(rowCount() - 1, boundBy));
 }
 
 int StagesModel::rowCount(const QModelIndex& parent) const {
@@ -149,8 +147,8 @@ const StageSums& StagesModel::sumsOf(int row) const {
 
 StagesModel::Number StagesModel::number(int row, int column) const {
     const StageSums& own = sumsOf(row);
-    const auto seconds = static_cast<double>(own.durationNs) * 1e-9;
-    const auto moved = static_cast<double>(own.bytes), work = static_cast<double>(own.flops);
+    const StageBound bound = bound_of(own.work(), m_ceilings);
+    const bool timed = own.durationNs > 0;
     const auto counted = [](std::uint64_t value, Origin from) {
         return Number{static_cast<double>(value), true, formatCount(value), QString::number(value), from};
     };
@@ -171,38 +169,29 @@ StagesModel::Number StagesModel::number(int row, int column) const {
     }
     case bytes: return counted(own.bytes, Origin::derived);
     case flops: return counted(own.flops, Origin::derived);
-    case intensity: {
-        const double value = moved > 0 ? work / moved : 0;
-        return ratio(value, moved > 0, QString::number(value, 'f', 2));
-    }
-    case bandwidth: {
-        const double value = seconds > 0 ? moved / seconds : 0;
-        return ratio(value, seconds > 0 && own.bytes > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
-    }
+    case intensity: return ratio(bound.flops_per_byte, own.bytes > 0, QString::number(bound.flops_per_byte, 'f', 2));
+    case bandwidth:
     case rate: {
-        const double value = seconds > 0 ? work / seconds : 0;
-        return ratio(value, seconds > 0 && own.flops > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
+        const double value = column == bandwidth ? bound.bytes_per_second : bound.flops_per_second;
+        return ratio(value, value > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
     }
-    case ofMeasured: {
-        if (m_measuredBandwidth <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
-        const double value = seconds > 0 ? moved / seconds / m_measuredBandwidth : 0;
-        return ratio(value, seconds > 0 && own.bytes > 0, formatPercent(value));
+    case ofMemory:
+        if (m_ceilings.read_bandwidth <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
+        return ratio(bound.of_memory, timed && own.bytes > 0, formatPercent(bound.of_memory));
+    case ofCompute:
+        if (m_ceilings.matrix_rate <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
+        return ratio(bound.of_compute, timed && own.flops > 0, formatPercent(bound.of_compute));
+    case timeChange: {
+        if (!m_pinned) return {};
+        const double change = static_cast<double>(own.durationNs) - static_cast<double>(pinnedOf(row).durationNs);
+        return {change, true, signedText(formatDuration(std::abs(change)), change < 0), QString::number(change, 'f', 0), Origin::derived};
+    }
+    case changeShare: {
+        const auto before = m_pinned ? static_cast<double>(pinnedOf(row).durationNs) : 0;
+        const double change = before > 0 ? static_cast<double>(own.durationNs) / before - 1 : 0;
+        return ratio(change, before > 0, signedText(formatPercent(std::abs(change)), change < 0));
     }
     default: return {};
-    }
-}
-
-// The kind of bytes that a stage mostly moves (design: bytes have colours of their own).
-QColor StagesModel::colourOf(StageKind kind) const {
-    switch (kind) {
-    case StageKind::qkv:
-    case StageKind::attention_out:
-    case StageKind::gate_up:
-    case StageKind::down:
-    case StageKind::logits: return m_palette->weights;
-    case StageKind::attention:
-    case StageKind::rotary_store: return m_palette->keysValues;
-    default: return m_palette->activations;
     }
 }
 
@@ -215,7 +204,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
     case totalRole: return isTotal;
     case sortRole:
         if (column == stage) return static_cast<int>(kind);
-        if (column == boundBy) return boundText(row, false).isEmpty() ? 0.0 : static_cast<double>(boundText(row, false).at(0).unicode());
+        if (column == boundBy) return static_cast<double>(bound_of(sumsOf(row).work(), m_ceilings).limit);
         return number(row, column).value;
     case Qt::DisplayRole:
     case csvRole:
@@ -230,7 +219,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
             for (const std::uint64_t ns : isTotal ? std::vector<std::uint64_t>() : sums(kind).layerNs) list.append(QString::number(ns));
             return list.join(QLatin1Char(' '));
         }
-        if (column == boundBy) return role == csvRole && m_measuredBandwidth <= 0 ? QString() : boundText(row, false);
+        if (column == boundBy) return role == csvRole && !m_ceilings.measured() ? QString() : boundText(row);
         return role == csvRole ? number(row, column).plain : number(row, column).text;
     case originRole: {
         if (column == stage || column == share || column == perLayer || column == boundBy || column == calls) return {};
@@ -240,7 +229,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
     case colourRole:
         if (!m_palette || isTotal || (column != stage && column != share && column != perLayer)) return {};
         if (column == perLayer && sums(kind).layerNs.empty()) return {};
-        return colourOf(kind);
+        return colourOf(kind, *m_palette);
     case barRole: return column == share && !isTotal ? QVariant(number(row, share).value) : QVariant();
     case sparkRole: {
         if (column != perLayer || isTotal || sums(kind).layerNs.empty()) return {};
@@ -248,7 +237,7 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
         for (const std::uint64_t ns : sums(kind).layerNs) list.append(static_cast<double>(ns));
         return list;
     }
-    case Qt::TextAlignmentRole: return static_cast<int>((column == stage || column == perLayer || column == boundBy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+    case Qt::TextAlignmentRole: return static_cast<int>((isText(column) ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
     case Qt::FontRole: {
         if (column != stage && !isTotal) return {};
         QFont font = m_font;
@@ -256,11 +245,12 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
         return font;
     }
     case Qt::ForegroundRole:
-        if (m_palette && ((column == ofMeasured && !number(row, column).exists) || (column == boundBy && m_measuredBandwidth <= 0))) return QBrush(m_palette->ink3);
-        return {};
+        if (!m_palette) return {};
+        if (column == ofMemory || column == ofCompute) return number(row, column).exists ? QVariant() : QBrush(m_palette->ink3);
+        return column == boundBy && !m_ceilings.measured() ? QBrush(m_palette->ink3) : QVariant();
     case Qt::ToolTipRole: {
         if (column == stage || column == perLayer) return {};
-        if (column == boundBy) return boundText(row, true);
+        if (column == boundBy || column == ofMemory || column == ofCompute) return stageTip(sumsOf(row).work(), m_ceilings);
         const Number own = number(row, column);
         return own.exists ? tr("%1 (%2)").arg(own.text, originName(own.origin)) : QString();
     }
@@ -271,9 +261,11 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
 QVariant StagesModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return QAbstractTableModel::headerData(section, orientation, role);
     if (role == Qt::TextAlignmentRole)
-        return static_cast<int>((section == stage || section == perLayer || section == boundBy || section == share ? Qt::AlignLeft : Qt::AlignRight) |
-                                Qt::AlignVCenter);
+        return static_cast<int>((isText(section) || section == share ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
     const bool csv = role == csvRole;
+    if (role == Qt::ToolTipRole && section == boundBy)
+        return tr("The roofline: memory where FLOP per byte lies left of the ridge of both measured ceilings, compute right of it,\n"
+                  "latency where less than 30 % of both is reached");
     if (role != Qt::DisplayRole && !csv) return {};
     switch (section) {
     case stage: return csv ? QStringLiteral("stage") : tr("Stage");
@@ -285,7 +277,10 @@ QVariant StagesModel::headerData(int section, Qt::Orientation orientation, int r
     case intensity: return csv ? QStringLiteral("FLOP per byte (derived)") : tr("FLOP per byte");
     case bandwidth: return csv ? QStringLiteral("bytes per second (derived)") : tr("GB/s");
     case rate: return csv ? QStringLiteral("FLOP per second (derived)") : tr("GFLOP/s");
-    case ofMeasured: return csv ? QStringLiteral("share of the measured bandwidth (derived)") : tr("Of measured bandwidth");
+    case timeChange: return csv ? QStringLiteral("time less pinned ns (derived)") : tr("Δ time");
+    case changeShare: return csv ? QStringLiteral("change of time (derived)") : tr("Δ %");
+    case ofMemory: return csv ? QStringLiteral("share of the read bandwidth (derived)") : tr("Of read bandwidth");
+    case ofCompute: return csv ? QStringLiteral("share of the matrix rate (derived)") : tr("Of matrix rate");
     case boundBy: return csv ? QStringLiteral("bound by (derived)") : tr("Bound by ◐");
     case perLayer: return csv ? QStringLiteral("ns per layer (measured)") : tr("Time per layer ●");
     default: return {};
@@ -296,6 +291,12 @@ bool StagesProxy::lessThan(const QModelIndex& left, const QModelIndex& right) co
     const bool leftTotal = left.data(StagesModel::totalRole).toBool(), rightTotal = right.data(StagesModel::totalRole).toBool();
     if (leftTotal || rightTotal) return sortOrder() == Qt::AscendingOrder ? rightTotal && !leftTotal : leftTotal && !rightTotal;
     return left.data(StagesModel::sortRole).toDouble() < right.data(StagesModel::sortRole).toDouble();
+}
+
+bool StagesProxy::filterAcceptsColumn(int column, const QModelIndex&) const {
+    if (column != StagesModel::timeChange && column != StagesModel::changeShare) return true;
+    const auto* model = qobject_cast<const StagesModel*>(sourceModel());
+    return !model || model->compares();
 }
 
 }  // namespace kvloupe

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// StagesModel: what each stage of the model cost in one step, or summed over the decode steps up to it. Last row: the sum.
+// StagesModel: what each stage of the model cost in one step, or summed over the decode steps up to it, held against what
+// the device reaches and against a step that was pinned. Last row: the sum.
 #pragma once
 
 #include "views/lane_progress.h"
+#include "views/stage_bound.h"
 
 #include <QAbstractTableModel>
 #include <QColor>
@@ -24,6 +26,8 @@ struct StageSums {
     std::uint64_t flops = 0;        // derived from shapes
     std::vector<std::uint64_t> layerNs;  // per layer, for stages that belong to layers
 
+    StageWork work() const { return {durationNs, bytes, flops}; }
+
     void add(const StageRecord& record);
     void subtract(const StageRecord& record);
 };
@@ -32,7 +36,10 @@ class StagesModel : public QAbstractTableModel {
     Q_OBJECT
 
 public:
-    enum Column { stage, calls, time, share, bytes, flops, intensity, bandwidth, rate, ofMeasured, boundBy, perLayer, columnCount_ };
+    enum Column {
+        stage, calls, time, timeChange, changeShare, share, bytes, flops, intensity, bandwidth, rate, ofMemory, ofCompute, boundBy,
+        perLayer, columnCount_,
+    };
     static constexpr int sortRole = 0x0100 + 90;  // double
     static constexpr int totalRole = 0x0100 + 91; // true in the last row
 
@@ -41,8 +48,15 @@ public:
     // step: of the lane; summed: over the decode steps 0 .. step, else the step alone. -1: nothing.
     void show(std::shared_ptr<const Recording> recording, LaneId lane, int step, bool summed);
     void setLook(const Palette& palette, const QFont& font);
-    // Bytes per second that a read of the memory reached; 0: not measured.
-    void setMeasuredBandwidth(double bytesPerSecond);
+    void setCeilings(const Ceilings& ceilings);
+    // Keeps the sums of the step that is shown, to compare later ones with; another recording forgets them.
+    void pin();
+    void unpin();
+    bool pinned() const { return m_pinned.has_value(); }
+    int pinnedStep() const { return m_pinned ? m_pinned->step : -1; }
+    LaneId pinnedLane() const { return m_pinned ? m_pinned->lane : LaneId(); }
+    // The columns of differences say something: a step is pinned, and one step is shown.
+    bool compares() const { return pinned() && !m_summed; }
 
     const StageSums& sums(StageKind kind) const { return m_sums[static_cast<std::size_t>(kind)]; }
     const StageSums& total() const { return m_total; }
@@ -61,12 +75,17 @@ private:
         QString plain;
         Origin origin = Origin::derived;
     };
+    struct Pinned {
+        LaneId lane;
+        int step = -1;
+        std::array<StageSums, stage_kind_count> sums;
+        StageSums total;
+    };
     const StageSums& sumsOf(int row) const;
+    const StageSums& pinnedOf(int row) const;
     Number number(int row, int column) const;
-    void lookForCeiling();
-    QString boundText(int row, bool explained) const;
+    QString boundText(int row) const;
     void addStep(std::size_t step, bool add);
-    QColor colourOf(StageKind kind) const;
 
     std::shared_ptr<const Recording> m_recording;
     LaneId m_lane;
@@ -77,22 +96,24 @@ private:
     std::array<StageSums, stage_kind_count> m_sums;
     StageSums m_total;
     std::vector<StageKind> m_rows;   // kinds that occur; the sum follows
-    double m_measuredBandwidth = 0;
-    double m_bestRate = 0;        // FLOP per second: the highest that any stage record of the lane reached (derived)
-    std::uint64_t m_looked = 0;   // stage records looked at for it
+    Ceilings m_ceilings;
+    std::optional<Pinned> m_pinned;
     const Palette* m_palette = nullptr;
     QFont m_font;
 };
 
-// Sorts the stages; the sum stays last.
+// Sorts the stages; the sum stays last. Columns of differences are there while there is something to differ from.
 class StagesProxy : public QSortFilterProxyModel {
     Q_OBJECT
 
 public:
     using QSortFilterProxyModel::QSortFilterProxyModel;
+    // The model pinned or let go.
+    void columnsChanged() { invalidateFilter(); }
 
 protected:
     bool lessThan(const QModelIndex& left, const QModelIndex& right) const override;
+    bool filterAcceptsColumn(int column, const QModelIndex& parent) const override;
 };
 
 }  // namespace kvloupe

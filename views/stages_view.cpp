@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/stages_view.h"
 
+#include "views/data_sheet.h"
 #include "views/format.h"
+#include "views/staged_steps.h"
+#include "views/step_profile.h"
 
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QPushButton>
+#include <QShortcut>
 #include <QTableView>
 
 namespace kvloupe {
@@ -23,23 +27,30 @@ StagesView::StagesView(Cursor* cursor, QWidget* parent)
     m_sumBox = new QComboBox;
     m_sumBox->addItems({tr("This step"), tr("Sum of the decode steps so far")});
     m_sumBox->setAccessibleName(tr("Steps shown"));
-    m_bandwidthLabel = new QLabel;
-    m_measure = new QPushButton(tr("Measure bandwidth"));
+    m_pin = new QPushButton(tr("Pin this step"));
+    m_pin->setToolTip(tr("Keep this step to compare others with (P)"));
+    m_ceilingsLabel = new QLabel;
+    m_ceilingsLabel->setMinimumWidth(20);
+    m_ceilingsLabel->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    m_ceilingsLabel->setIndent(10);
+    m_measure = new QPushButton(tr("Measure ceilings"));
+    m_measure->setToolTip(tr("Read bandwidth, copy bandwidth and matrix rate of the lane’s device: takes a few seconds"));
     bar()->addWidget(m_sumBox);
-    bar()->addStretch(1);
-    bar()->addWidget(m_bandwidthLabel);
+    bar()->addWidget(m_pin);
+    bar()->addWidget(m_ceilingsLabel, 1);
     bar()->addWidget(m_measure);
     showBar();
     connect(m_sumBox, &QComboBox::activated, this, [this] { refresh(); });
-    connect(m_measure, &QPushButton::clicked, this, [this] {
-        Q_EMIT measureBandwidthRequested();
-        Q_EMIT emptyAction(QStringLiteral("measure-bandwidth"));
-    });
+    connect(m_pin, &QPushButton::clicked, this, [this] { setPinned(!m_model->pinned()); });
+    // A shortcut, because a table takes letters for a search.
+    auto* pin = new QShortcut(Qt::Key_P, this, nullptr, nullptr, Qt::WidgetWithChildrenShortcut);
+    connect(pin, &QShortcut::activated, m_pin, &QPushButton::click);
+    connect(m_measure, &QPushButton::clicked, this, [this] { Q_EMIT emptyAction(QStringLiteral("measure-ceilings")); });
 }
 
-void StagesView::setMeasuredBandwidth(double bytesPerSecond) {
-    m_bandwidth = bytesPerSecond;
-    m_model->setMeasuredBandwidth(bytesPerSecond);
+void StagesView::setCeilings(const Ceilings& ceilings) {
+    m_ceilings = ceilings;
+    m_model->setCeilings(ceilings);
     refresh();
 }
 
@@ -48,41 +59,90 @@ void StagesView::setSummed(bool summed) {
     refresh();
 }
 
-QString StagesView::lastStepWithStages() const {
-    const LaneRecord* lane = cursor()->laneRecord();
-    const int step = cursor()->stepOf(cursor()->lane());
-    constexpr int looked_back = 1000;
-    for (int s = step; lane && s >= 0 && s > step - looked_back; --s)
-        if (lane->stages_of(static_cast<std::size_t>(s)).size() > 0)
-            return tr("Step %1 has them.").arg(formatCount(static_cast<quint64>(s)));
-    return tr("Stages are kept in every n-th step, as the scenario's “stages_every” says.");
+void StagesView::setPinned(bool pinned) {
+    if (pinned) m_model->pin();
+    else m_model->unpin();
+    refresh();
+}
+
+// What bounds a stage tells more than its counts: those go first where the view is narrow.
+std::vector<int> StagesView::columnsByWeight() const {
+    using M = StagesModel;
+    std::vector<int> order;
+    for (const int column :
+         {M::stage, M::time, M::timeChange, M::changeShare, M::share, M::bandwidth, M::boundBy, M::ofMemory, M::bytes,
+          M::intensity, M::rate, M::ofCompute, M::flops, M::calls, M::perLayer}) {
+        const QModelIndex shown = m_proxy->mapFromSource(m_model->index(0, column));
+        if (shown.isValid()) order.push_back(shown.column());
+    }
+    if (order.empty()) return TablePane::columnsByWeight();
+    return order;
+}
+
+void StagesView::updateColumns() {
+    if (m_compared == m_model->compares()) return;
+    m_compared = m_model->compares();
+    const int sorted = table()->horizontalHeader()->sortIndicatorSection();
+    const int source = m_proxy->mapToSource(m_proxy->index(0, std::max(0, sorted))).column();
+    m_proxy->columnsChanged();
+    const int place = m_proxy->mapFromSource(m_model->index(0, std::max(0, source))).column();
+    table()->sortByColumn(std::max(0, place), table()->horizontalHeader()->sortIndicatorOrder());
+    sizeColumns();
+}
+
+void StagesView::showCeilings(const LaneRecord& lane) {
+    QString text = ceilingsText(m_ceilings);
+    const QString sheet = dataSheetText(data_sheet_of(lane.info().device));
+    if (!sheet.isEmpty()) text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + sheet;
+    m_ceilingsLabel->setText(text);
+    m_ceilingsLabel->setToolTip(m_ceilings.measured_on.empty()
+                                    ? text
+                                    : tr("%1\nmeasured on %2").arg(text, QString::fromStdString(m_ceilings.measured_on)));
+    m_measure->setVisible(!m_ceilings.measured());
 }
 
 void StagesView::refresh() {
     const LaneRecord* lane = cursor()->laneRecord();
-    const int step = lane ? cursor()->stepOf(cursor()->lane()) : -1;
+    const int asked = lane ? cursor()->stepOf(cursor()->lane()) : -1;
     const bool summed = m_sumBox->currentIndex() == 1;
+    const auto place = lane ? stagedAtOrBefore(*lane, asked) : std::nullopt;
+    const int step = place && !summed ? static_cast<int>(lane->staged_steps()[*place].step) : asked;
     restyle();
     m_model->setLook(palette_(), textFont(11.5));
     m_model->show(cursor()->sharedRecording(), cursor()->lane(), step, summed);
+    updateColumns();
     setSubtitle({});
-    if (!lane) return setEmpty(tr("Nothing is open. Open a model or a scenario."));
-    if (step < 0) return setEmpty(tr("No step recorded yet. The first step shows its stages."), tr("Step"), QStringLiteral("step"));
-    const QString name = QString::fromStdString(lane->info().name);
-    const QString number = formatCount(static_cast<quint64>(step));
-    if (m_model->rowCount() == 0 && !summed)
-        return setEmpty(tr("No stage times were recorded in step %1 of %2. %3").arg(number, name, lastStepWithStages()));
+    if (!lane || asked < 0 || (!place && !summed)) {
+        const bool canStep = lane && asked < 0;
+        return setEmpty(noStagesText(lane, asked), canStep ? tr("Step") : QString(),
+                        canStep ? QStringLiteral("step") : QString());
+    }
     if (isEmptyShown()) setEmpty({});
-    m_bandwidthLabel->setText(m_bandwidth > 0 ? tr("measured bandwidth ● %1").arg(formatRate(m_bandwidth))
-                                              : QString());
-    m_measure->setVisible(m_bandwidth <= 0);
-    setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step up to step %1.").arg(number) : QString());
-    setSubtitle(summed ? tr("%1 · sum of %2 decode steps up to step %3")
-                             .arg(name, formatCount(m_model->stepsSummed()), number)
-                       : tr("%1 · step %2").arg(name, number));
+    showCeilings(*lane);
+    m_pin->setText(m_model->pinned() ? tr("Unpin step %1").arg(formatCount(static_cast<quint64>(m_model->pinnedStep())))
+                                     : tr("Pin this step"));
+    m_pin->setEnabled(m_model->pinned() || !summed);
+    const QString name = QString::fromStdString(lane->info().name), number = formatCount(static_cast<quint64>(asked));
+    setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step with stages up to step %1.").arg(number)
+                                                 : QString());
+    QString text =
+        summed ? tr("%1 · sum of %2 decode steps up to step %3").arg(name, formatCount(m_model->stepsSummed()), number)
+               : tr("%1 · step %2").arg(name, number);
+    if (!summed && step != asked)
+        text =
+            tr("%1 · step %2 has no stages; showing step %3").arg(name, number, formatCount(static_cast<quint64>(step)));
+    if (m_model->compares()) {
+        text += tr(" · Δ against step %1").arg(formatCount(static_cast<quint64>(m_model->pinnedStep())));
+        if (m_model->pinnedLane() != cursor()->lane())
+            text +=
+                tr(" of %1").arg(QString::fromStdString(cursor()->recording()->lane(m_model->pinnedLane()).info().name));
+    }
+    const QString cadence = cadenceText(*lane, asked);
+    if (!cadence.isEmpty()) text += QStringLiteral(" · ") + cadence;
+    setSubtitle(text);
     bool narrow = false;
     for (int column = 0; column < m_proxy->columnCount() && !narrow; ++column)
-        narrow = columnNeeds(column) > table()->columnWidth(column);
+        narrow = !table()->isColumnHidden(column) && columnNeeds(column) > table()->columnWidth(column);
     if (narrow) sizeColumns();
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// StagesView ("stages"): where a step's time went, stage by stage: µs, bytes, GB/s and their share of what the memory can
-// do. One step, or the sum over the decode steps up to the cursor; a click on a column's head sorts.
+// StagesView ("stages"): where a step's time went, stage by stage: µs, bytes, GB/s, what bounds it and its share of what the
+// device reaches. One step, or the sum over the decode steps up to the cursor; a click on a column's head sorts. A pinned
+// step stays to be compared with.
 #pragma once
 
+#include "views/ceilings_view.h"
 #include "views/stages_model.h"
 #include "views/table_pane.h"
 
@@ -13,35 +15,36 @@ class QPushButton;
 
 namespace kvloupe {
 
-class StagesView : public TablePane {
+class StagesView : public TablePane, public CeilingsView {
     Q_OBJECT
 
 public:
     explicit StagesView(Cursor* cursor, QWidget* parent = nullptr);
 
-    // Bytes per second of a read, measured on this machine; 0: not measured.
-    void setMeasuredBandwidth(double bytesPerSecond);
-    double measuredBandwidth() const { return m_bandwidth; }
+    void setCeilings(const Ceilings& ceilings) override;
+    const Ceilings& ceilings() const { return m_ceilings; }
     void setSummed(bool summed);
+    // The step shown now becomes the one to compare with.
+    void setPinned(bool pinned);
     StagesModel* model() const { return m_model; }
-
-Q_SIGNALS:
-    // The button "Measure bandwidth" was pressed; emptyAction("measure-bandwidth") is sent as well.
-    void measureBandwidthRequested();
 
 protected:
     void refresh() override;
     void refreshSelection() override {}
+    std::vector<int> columnsByWeight() const override;
 
 private:
-    QString lastStepWithStages() const;
+    void showCeilings(const LaneRecord& lane);
+    void updateColumns();
 
     StagesModel* m_model;
     StagesProxy* m_proxy;
     QComboBox* m_sumBox;
-    QLabel* m_bandwidthLabel;
+    QPushButton* m_pin;
+    QLabel* m_ceilingsLabel;
     QPushButton* m_measure;
-    double m_bandwidth = 0;
+    Ceilings m_ceilings;
+    bool m_compared = false;   // the columns of differences are there
 };
 
 }  // namespace kvloupe

@@ -13,15 +13,19 @@
 #include "views/genealogy_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
+#include "views/layers_view.h"
 #include "views/requests_view.h"
+#include "views/roofline_view.h"
 #include "views/timeline_view.h"
 #include "views/next_token_view.h"
 #include "views/pool_view.h"
 #include "views/prefix_tree_view.h"
 #include "views/stages_view.h"
 #include "views/step_time_view.h"
+#include "views/step_timeline_view.h"
 #include "views/schedule_view.h"
 #include "views/sweep_view.h"
+#include "views/time_per_token_view.h"
 #include "views/tokens_view.h"
 
 #include <QCoreApplication>
@@ -63,6 +67,10 @@ constexpr Entry entries[] = {
     {"free-runs", QT_TRANSLATE_NOOP("kvloupe::views", "Free runs"), "Memory", make<FreeRunsView>},
     {"prefix-tree", QT_TRANSLATE_NOOP("kvloupe::views", "Prefix tree"), "Memory", make<PrefixTreeView>},
     {"genealogy", QT_TRANSLATE_NOOP("kvloupe::views", "Genealogy"), "Memory", make<GenealogyView>},
+    {"step-timeline", QT_TRANSLATE_NOOP("kvloupe::views", "Step timeline"), "Profile", make<StepTimelineView>},
+    {"layers", QT_TRANSLATE_NOOP("kvloupe::views", "Layers"), "Profile", make<LayersView>},
+    {"roofline", QT_TRANSLATE_NOOP("kvloupe::views", "Roofline"), "Profile", make<RooflineView>},
+    {"time-per-token", QT_TRANSLATE_NOOP("kvloupe::views", "Time per token"), "Profile", make<TimePerTokenView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
 };

@@ -23,4 +23,12 @@ const GpuEntry* find_gpu(std::string_view name) {
     return nullptr;
 }
 
+const GpuEntry* find_card(std::string_view name) {
+    const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+    if (has("A100-SXM") && has("80GB")) return find_gpu("A100 SXM");
+    if (has("H100 80GB HBM3") && !has("GH")) return find_gpu("H100 SXM");
+    if (has("H200") && !has("GH200") && !has("NVL")) return find_gpu("H200 SXM");
+    return nullptr;
+}
+
 }  // namespace kvloupe

@@ -58,6 +58,11 @@ std::optional<PauseFocus> Recording::pause_focus() const {
     return m_pause_focus;
 }
 
+std::vector<DeviceMemory> Recording::device_memory() const {
+    const std::lock_guard lock(m_reason_mutex);
+    return m_device_memory;
+}
+
 std::uint64_t Recording::memory_bytes() const {
     std::uint64_t bytes = m_requests.bytes();
     for (const auto& lane : m_lanes) bytes += lane->memory_bytes();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/record/chunked_log.h"
+#include "engine/record/device_memory.h"
 #include "engine/record/dtype.h"
 #include "engine/record/event.h"
 #include "engine/record/step.h"
@@ -135,6 +136,13 @@ public:
     // Of one step: indices into stages(), empty where none were measured or (a GPU's, read one step late) not read yet.
     // Any thread; O(log steps).
     LogRange stages_of(std::size_t step) const;
+    // A step whose stages were measured.
+    struct StageRange {
+        std::uint64_t step = 0;
+        LogRange range;  // indices into stages()
+    };
+    // All of them, ascending steps.
+    const ChunkedLog<StageRange, 8>& staged_steps() const { return m_stage_ranges; }
     const ChunkedLog<AttentionRow>& attention() const { return m_attention; }
     const ChunkedLog<float, 16>& attention_weights() const { return m_attention_weights; }
     const ChunkedLog<SequenceInfo, 8>& sequences() const { return m_sequences; }
@@ -156,10 +164,6 @@ public:
 private:
     friend class LaneWriter;
 
-    struct StageRange {
-        std::uint64_t step = 0;
-        LogRange range;
-    };
     struct KeyFrame {
         std::uint64_t step = 0;  // state after this step
         std::shared_ptr<const LaneState> state;
@@ -208,6 +212,9 @@ public:
     // The breakpoint's event that the reason speaks of; empty unless a breakpoint paused the session (any thread).
     std::optional<PauseFocus> pause_focus() const;
 
+    // Memory of the devices that have their own, as of the last pause or end; empty where there is none (any thread).
+    std::vector<DeviceMemory> device_memory() const;
+
     std::string title() const { return m_title; }
     std::uint64_t memory_budget_bytes() const { return m_memory_budget; }
 
@@ -225,6 +232,7 @@ private:
     mutable std::mutex m_reason_mutex;
     std::string m_reason;
     std::optional<PauseFocus> m_pause_focus;
+    std::vector<DeviceMemory> m_device_memory;  // under m_reason_mutex
 };
 
 }  // namespace kvloupe

@@ -38,6 +38,11 @@ void RecordingWriter::set_phase(Phase phase, std::string reason, std::optional<P
     m_recording->m_phase.store(phase, std::memory_order_release);
 }
 
+void RecordingWriter::set_device_memory(std::vector<DeviceMemory> memory) {
+    const std::lock_guard lock(m_recording->m_reason_mutex);
+    m_recording->m_device_memory = std::move(memory);
+}
+
 void RecordingWriter::set_time(std::uint64_t nanoseconds) {
     if (!m_set_time_ns) m_set_time_ns = std::make_unique<std::uint64_t>(0);
     *m_set_time_ns = nanoseconds;

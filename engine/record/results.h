@@ -23,6 +23,8 @@ namespace kvloupe {
 // - events.csv: `other_block` is where a copy went, of a swap the block of host memory.
 // - blocks.json: a contiguous lane's free blocks stand in the order of their addresses; `group_tables` is a list, by group,
 //   of what `tables` is for group 0.
+// - `memory`: by device that has memory of its own, at the end: the driver's total and used bytes, what weights, pools and
+//   activations take of them, and the residual, which nobody here allocated. Absent where no device has any.
 // - CSV rows go step by step, within a step lane by lane; lines end in CR LF (RFC 4180); times have three decimals.
 struct ResultOptions {
     bool blocks = false;                                 // write blocks.json

@@ -210,6 +210,20 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     return cache;
 }
 
+Json memory_of(const std::vector<DeviceMemory>& devices) {
+    Json json = Json::object();
+    for (const DeviceMemory& device : devices) {
+        Json& entry = json[device.id];
+        entry["total_bytes"] = device.total_bytes;
+        entry["used_bytes"] = device.used_bytes();
+        entry["weight_bytes"] = device.weight_bytes;
+        entry["kv_cache_bytes"] = device.kv_cache_bytes;
+        entry["activation_bytes"] = device.activation_bytes;
+        entry["residual_bytes"] = device.residual_bytes();
+    }
+    return json;
+}
+
 // What is read of a lane once for the whole document.
 struct LaneResult {
     const LaneRecord& lane;
@@ -302,6 +316,12 @@ std::string summary_json(const Recording& recording) {
     for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",
                             "decode_tokens_per_s"})
         origins[key] = "derived";
+    if (const auto devices = recording.device_memory(); !devices.empty()) {
+        summary["memory"] = memory_of(devices);
+        for (const char* key : {"total_bytes", "used_bytes", "weight_bytes", "kv_cache_bytes", "activation_bytes"})
+            summary["origins"][key] = "measured";
+        summary["origins"]["residual_bytes"] = "derived";
+    }
     std::string text;
     append_json(text, summary, 0);
     return text += '\n';

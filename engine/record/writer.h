@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace kvloupe {
 
@@ -83,6 +84,8 @@ public:
     RequestId add_request(RequestInfo info);
     // Reason and focus first, then the phase.
     void set_phase(Phase phase, std::string reason = {}, std::optional<PauseFocus> focus = std::nullopt);
+
+    void set_device_memory(std::vector<DeviceMemory> memory);
 
     std::shared_ptr<const Recording> recording() const { return m_recording; }
     LaneWriter& lane(LaneId id) { return *m_lanes[id.value]; }

@@ -2,9 +2,6 @@
 #include "engine/serve/decoder.h"
 
 #include "engine/serve/sampler.h"
-#include "engine/serve/stage_costs.h"
-
-#include <algorithm>
 
 namespace kvloupe {
 
@@ -20,7 +17,7 @@ std::uint64_t Decoder::bytes_for(std::uint32_t rows, std::uint32_t logit_rows) c
     const ModelConfig& c = m_device->model->config;
     const std::uint64_t heads = std::uint64_t{2} * c.query_heads * c.head_dim + std::uint64_t{2} * c.kv_heads * c.head_dim;
     return f32 * (rows * (std::uint64_t{2} * c.hidden + heads + std::uint64_t{2} * c.intermediate) +
-                  logit_rows * (std::uint64_t{2} * c.hidden + std::uint64_t{2} * c.vocabulary));
+                  logit_rows * (std::uint64_t{2} * c.hidden + c.vocabulary));
 }
 
 Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
@@ -33,6 +30,7 @@ Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
         if (buffer) target = std::move(*buffer);
         else failure = buffer.error();
     };
+    if (rows > m_rows || logit_rows > m_logit_rows) forget_passes();
     if (rows > m_rows) {
         m_rows = 0;  // until all of them are there
         const std::uint64_t q_width = std::uint64_t{c.query_heads} * c.head_dim;
@@ -55,6 +53,7 @@ Result<void> Decoder::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
         make(m_logits, logit_rows, c.vocabulary);
         if (failure) return *failure;
         m_host_logits.resize(std::size_t{logit_rows} * c.vocabulary);
+        m_summaries.resize(logit_rows);
         m_logit_rows = logit_rows;
     }
     return {};
@@ -109,24 +108,18 @@ void Decoder::run_output(const Batch& batch) {
     mark(StageKind::logits, StageRecord::no_layer);
 }
 
-Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const ForwardOptions& options) {
-    if (batch.rows() > m_rows || batch.logit_rows.size() > m_logit_rows)
-        return Error{"A batch of " + std::to_string(batch.rows()) + " rows does not fit into buffers for " +
-                         std::to_string(m_rows),
-                     "This is a defect of the program; please report it with the scenario."};
-    Backend& backend = *m_device->backend;
+std::uint64_t Decoder::pass_owner(const KvCache& cache) {
+    if (&cache != m_pass_cache) forget_passes();
+    m_pass_cache = &cache;
+    if (m_owner == 0) m_owner = m_device->backend->new_owner();
+    return m_owner;
+}
+
+// False: given up between two layers.
+bool Decoder::run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result) {
     const ModelConfig& config = m_device->model->config;
-    ForwardResult result;
-    m_measure = options.measure;
-    if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
-    const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
-    backend.embed(*m_device->embedding, *m_hidden);
-    mark(StageKind::embed, StageRecord::no_layer);
     for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-        if (options.stop.stop_requested()) {
-            result.stopped = true;
-            return result;
-        }
+        if (options.stop.stop_requested()) return false;
         AttentionProbe* probe = nullptr;
         for (const AttentionWatch& watch : options.watch) {
             if (watch.layer != layer) continue;
@@ -141,39 +134,53 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
         run_attention_half(layer, batch.rows(), cache, probe);
         run_ffn_half(layer, batch.rows());
     }
-    if (!batch.logit_rows.empty()) {
-        run_output(batch);
-        const std::span<float> logits(m_host_logits.data(), batch.logit_rows.size() * std::size_t{config.vocabulary});
-        if (auto read = backend.read(*m_logits, logits); !read) return read.error();
-        result.logits = logits;
-    } else if (auto done = backend.synchronise(); !done) {
-        return done.error();
+    return true;
+}
+
+Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const ForwardOptions& options) {
+    if (batch.rows() > m_rows || batch.logit_rows.size() > m_logit_rows)
+        return Error{"A batch of " + std::to_string(batch.rows()) + " rows does not fit into buffers for " +
+                         std::to_string(m_rows),
+                     "This is a defect of the program; please report it with the scenario."};
+    Backend& backend = *m_device->backend;
+    ForwardResult result;
+    m_measure = options.measure;
+    if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
+    const bool repeatable = !m_measure && options.watch.empty();
+    const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
+    if (!repeatable || !backend.begin_pass({pass_owner(cache)})) {
+        backend.embed(*m_device->embedding, *m_hidden);
+        mark(StageKind::embed, StageRecord::no_layer);
+        result.stopped = !run_layers(batch, cache, options, result);
+        if (!result.stopped && !batch.logit_rows.empty()) run_output(batch);
     }
-    if (m_measure) collect_stages(batch, cache.shape(), timed);
+    if (repeatable) backend.end_pass();
+    if (result.stopped) {
+        forget_passes();  // half a pass, if it was recorded, belongs to nobody
+        return result;
+    }
+    if (options.late) options.late->read();
+    if (auto read = read_logits(batch, options, result); !read) return read.error();
+    if (m_measure) result.measured = MeasuredPass{timed, StageCosts(*m_device->model, cache.shape(), batch, m_span)};
     return result;
 }
 
-void Decoder::collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed) {
-    const StageCosts costs(*m_device->model, cache, batch, m_span);
-    // Every pass marks the same stages in the same order; a step of several passes adds them up.
-    std::size_t place = 0;
-    for (const StageTiming& timing : m_device->backend->timings(timed)) {
-        const auto same = [&](const StageRecord& s) { return s.kind == timing.kind && s.layer == timing.layer; };
-        auto stage = m_stages.begin() + static_cast<std::ptrdiff_t>(std::min(place, m_stages.size()));
-        if (stage != m_stages.end() && !same(*stage)) stage = std::find_if(m_stages.begin(), m_stages.end(), same);
-        if (stage == m_stages.end()) {
-            StageRecord added;
-            added.kind = timing.kind;
-            added.layer = timing.layer;
-            stage = m_stages.insert(m_stages.end(), added);
-        }
-        ++place;
-        const StageCost cost = costs.of(timing.kind, timing.layer);
-        ++stage->calls;
-        stage->duration_ns += timing.duration_ns;
-        stage->bytes += cost.bytes;
-        stage->flops += cost.flops;
+// What the pass computed, once the device is done with it.
+Result<void> Decoder::read_logits(const Batch& batch, const ForwardOptions& options, ForwardResult& result) {
+    Backend& backend = *m_device->backend;
+    const std::uint32_t vocabulary = m_device->model->config.vocabulary;
+    const std::size_t rows = batch.logit_rows.size();
+    if (rows == 0) return backend.synchronise();
+    if (options.summarise) {
+        const std::span<LogitSummary> summaries(m_summaries.data(), rows);
+        if (auto made = backend.summarise(*m_logits, vocabulary, *options.summarise, summaries); !made) return made;
+        result.summaries = summaries;
+        return {};
     }
+    const std::span<float> logits(m_host_logits.data(), rows * vocabulary);
+    if (auto read = backend.read(*m_logits, logits); !read) return read;
+    result.logits = logits;
+    return {};
 }
 
 Result<bool> Decoder::finite(std::uint32_t rows) {

@@ -6,9 +6,11 @@
 
 #include "engine/backend.h"
 #include "engine/serve/device_model.h"
+#include "engine/serve/late_stages.h"
 #include "engine/serve/scenario.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -20,6 +22,10 @@ struct ForwardOptions {
     bool measure = false;                     // stage times are wanted
     std::span<const AttentionWatch> watch;    // attention rows are wanted
     std::stop_token stop;                     // looked at between layers
+    LateStages* late = nullptr;               // of the backend: what is outstanding is read while this pass runs
+    // (logit_rows) a token whose rank is wanted, or negative: summaries of the logits are enough and the backend makes
+    // them. Null: the logits.
+    const std::vector<TokenId>* summarise = nullptr;
 };
 
 struct LayerProbe {
@@ -30,7 +36,9 @@ struct LayerProbe {
 struct ForwardResult {
     bool stopped = false;                     // by the stop token: nothing below is meaningful
     std::span<const float> logits;            // (logit_rows, vocabulary); valid until the next forward()
+    std::span<const LogitSummary> summaries;  // (logit_rows) instead of them, where asked for; valid as long
     std::vector<LayerProbe> probes;
+    std::optional<MeasuredPass> measured;     // where stage times are wanted: the set to read them from
 };
 
 class Decoder {
@@ -40,7 +48,10 @@ public:
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
-    // Bytes that reserve() takes (derived).
+    // Passes that the backend has recorded are not replayed any more: a cache was replaced by another one. (Another
+    // object and other buffers are noticed.)
+    void forget_passes() { m_owner = 0; }
+    // Bytes of the device's memory that reserve() takes (derived).
     std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const;
 
     // Computes the batch; its K/V lies in `cache` afterwards. At most the reserved rows.
@@ -51,16 +62,14 @@ public:
     // "layer 3, in its attention half"; "the output projection" if all layers are finite.
     std::string first_non_finite(const Batch& batch, KvCache& cache);
 
-    // Stages measured since the last clear, one per kind and layer, in the order of execution.
-    std::span<const StageRecord> stages() const { return m_stages; }
-    void clear_stages() { m_stages.clear(); }
-
 private:
+    std::uint64_t pass_owner(const KvCache& cache);
+    bool run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result);
     void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
     void run_output(const Batch& batch);
+    Result<void> read_logits(const Batch& batch, const ForwardOptions& options, ForwardResult& result);
     void mark(StageKind kind, std::uint16_t layer);
-    void collect_stages(const Batch& batch, const KvCacheShape& cache, std::uint64_t timed);
     Result<bool> finite(std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;
@@ -76,8 +85,10 @@ private:
     std::unique_ptr<Buffer> m_gathered, m_gathered_normed;  // (logit_rows, hidden)
     std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
-    std::vector<StageRecord> m_stages;
+    std::vector<LogitSummary> m_summaries;  // (logit_rows)
     bool m_measure = false;
+    std::uint64_t m_owner = 0;               // of the passes over these buffers and m_pass_cache; 0: none yet
+    const KvCache* m_pass_cache = nullptr;
 };
 
 }  // namespace kvloupe

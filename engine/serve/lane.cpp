@@ -221,7 +221,9 @@ Lane::Outcome Lane::step(const StepContext& context) {
     m_failure.clear();
     m_sample_ns = 0;
     m_sampled = 0;
-    m_decoder.clear_stages();
+    m_summarised = 0;
+    m_stages.clear();
+    m_measured.reset();
     m_writer->begin_step();
     auto planned = schedule();
     if (!planned) {
@@ -236,7 +238,7 @@ Lane::Outcome Lane::step(const StepContext& context) {
         result = forward(*planned, context);
         if (result == Forward::done) choose_beams();
         if (result == Forward::stopped) return Outcome::stopped;
-        if (context.measure_stages && result == Forward::done) note_stages();
+        if (context.measure_stages && result == Forward::done) note_stages(context);
     }
     if (m_setup.audit || debug_build) {
         if (auto sound = audit_cache(); !sound) {
@@ -250,16 +252,22 @@ Lane::Outcome Lane::step(const StepContext& context) {
     return m_failed_last ? Outcome::failed : Outcome::stepped;
 }
 
-void Lane::note_stages() {
+// The stages of the step: its passes' between the lane's own.
+void Lane::note_stages(const StepContext& context) {
+    std::optional<StageRecord> sample;
+    if (m_sampled > 0) {
+        sample.emplace();
+        sample->kind = StageKind::sample;
+        sample->calls = m_sampled;
+        sample->duration_ns = m_sample_ns;
+        // Of a summary this stage, on the host, reads the summary alone.
+        const std::uint64_t row = m_device ? m_device->model->config.vocabulary * sizeof(float) : 0;
+        sample->bytes = (m_sampled - m_summarised) * row + m_summarised * sizeof(LogitSummary);
+    }
+    if (m_measured) return context.late->expect(std::move(*m_measured), {m_writer, m_step, m_schedule_stage, sample});
     std::vector<StageRecord> stages = {m_schedule_stage};
-    stages.insert(stages.end(), m_decoder.stages().begin(), m_decoder.stages().end());
-    if (m_sampled == 0) return m_writer->stages(m_step, stages);
-    StageRecord stage;
-    stage.kind = StageKind::sample;
-    stage.calls = m_sampled;
-    stage.duration_ns = m_sample_ns;
-    stage.bytes = m_device ? std::uint64_t{m_sampled} * m_device->model->config.vocabulary * sizeof(float) : 0;
-    stages.push_back(stage);
+    stages.insert(stages.end(), m_stages.begin(), m_stages.end());
+    if (sample) stages.push_back(*sample);
     m_writer->stages(m_step, stages);
 }
 

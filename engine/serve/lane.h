@@ -12,11 +12,13 @@
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
 #include "engine/serve/logit_comparison.h"
+#include "engine/serve/logit_row.h"
 #include "engine/serve/sampler.h"
 #include "engine/serve/scheduler.h"
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -45,6 +47,7 @@ struct StepContext {
     std::stop_token stop;                          // the step is given up, unpublished
     std::span<const AttentionWatch> watch;
     bool measure_stages = true;
+    LateStages* late = nullptr;                    // of the lane's backend; null: stages are read at once
     LogitComparison* comparison = nullptr;         // may be null
     LogitTap logit_tap;                            // may be empty
 };
@@ -95,7 +98,7 @@ private:
     void end_stuck_request(const Schedule& schedule);
     void close_step(const Schedule& schedule);
     void count_slots();
-    void note_stages();
+    void note_stages(const StepContext& context);
 
     // lane_info.cpp
     std::uint64_t bytes_per_token() const;
@@ -133,17 +136,22 @@ private:
     void forward_accounting(const Schedule& schedule);
     Forward forward_cached(const Schedule& schedule, const StepContext& context);
     Forward forward_uncached(const Schedule& schedule, const StepContext& context);
+    ForwardOptions forward_options(const StepContext& context, const std::vector<TokenId>* summarise) const;
+    TokenId asked_token(const Request& request) const;
+    LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
     Result<void> prepare_buffers(const Schedule& schedule);
     void note_computed(const ScheduledSequence& scheduled);
+    void note_measured(std::optional<MeasuredPass> pass, bool late);
     void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
     Forward fail(std::span<Request* const> requests, const std::string& reason);
     Forward fail_all(const Schedule& schedule, const Error& error);
     Forward finish_forward(const Schedule& schedule, const StepContext& context,
-                           const std::vector<std::span<const float>>& logits, const std::string& bad_place);
+                           const std::vector<LogitRow>& logits, const std::string& bad_place);
 
-    // lane_sampling.cpp; logits (vocabulary), empty without a model
-    void spread(Request& request, std::span<const float> logits, const StepContext& context);
-    void sample(Request& request, std::span<const float> logits, const StepContext& context);
+    // lane_sampling.cpp
+    bool summary_is_enough(const Request& request, const StepContext& context) const;
+    void spread(Request& request, const LogitRow& logits, const StepContext& context);
+    void sample(Request& request, const LogitRow& logits, const StepContext& context);
     void append_token(Request& request, const SampledToken& sampled);
     void end_if_done(Request& request);
     bool is_end(TokenId token) const;
@@ -176,6 +184,8 @@ private:
     // Of the step in progress.
     StepRecord m_counters;
     StageRecord m_schedule_stage;
+    std::vector<StageRecord> m_stages;           // of its passes, read at once
+    std::optional<MeasuredPass> m_measured;      // its pass, to be read while the next one runs
     struct Ending {
         Request* request;
         Cause cause;
@@ -184,6 +194,7 @@ private:
     std::vector<Ending> m_endings;
     std::uint64_t m_sample_ns = 0;
     std::uint32_t m_sampled = 0;
+    std::uint32_t m_summarised = 0;   // of them: from a summary
     std::string m_failure;
     bool m_failed_last = false;
     bool m_preempted_by_action = false;

@@ -67,6 +67,7 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
     KvCacheShape shape{config.layers, 1, roomy(longest, config.context_length), config.kv_heads, config.head_dim,
                        DType::f32, DType::f32};
+    m_decoder.forget_passes();
     m_cache_memory.reset();
     auto scratch = m_device->backend->kv_cache(shape, Purpose::activations);
     if (!scratch) return scratch.error();
@@ -90,63 +91,98 @@ void Lane::forward_accounting(const Schedule& schedule) {
         if (scheduled.request->to_compute() == 0) spread(*scheduled.request, {}, {});
 }
 
+// The token whose rank a summary is to tell, or none.
+TokenId Lane::asked_token(const Request& request) const {
+    return request.is_forced() ? request.forced_token(request.output_tokens()) : -1;
+}
+
 Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& context) {
     Batch batch;
-    for (const ScheduledSequence& scheduled : schedule.sequences)
-        add_rows(batch, *scheduled.request, scheduled.first, scheduled.count,
-                 m_cache->table(scheduled.request->sequence), m_cache->block_size());
+    std::vector<TokenId> asked;  // (logit_rows)
+    bool summaries = true;
+    for (const ScheduledSequence& scheduled : schedule.sequences) {
+        const Request& request = *scheduled.request;
+        add_rows(batch, request, scheduled.first, scheduled.count, m_cache->table(request.sequence), m_cache->block_size());
+        if (asked.size() == batch.logit_rows.size()) continue;
+        asked.push_back(asked_token(request));
+        summaries = summaries && summary_is_enough(request, context);
+    }
     const std::uint64_t overflowed = m_cache_memory->overflowed_values();
-    auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+    auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, summaries ? &asked : nullptr));
     if (!result) return fail_all(schedule, result.error());
     if (result->stopped) return Forward::stopped;
+    note_measured(std::move(result->measured), context.late != nullptr && m_device->backend->late_timings());
     m_counters.overflowed_values = m_cache_memory->overflowed_values() - overflowed;
-    const std::size_t vocabulary = m_device->model->config.vocabulary;
-    std::vector<std::span<const float>> logits(schedule.sequences.size());
+    std::vector<LogitRow> logits(schedule.sequences.size());
     std::size_t row = 0;
+    bool finite = true;
     for (std::size_t i = 0; i < logits.size(); ++i) {
         const ScheduledSequence& scheduled = schedule.sequences[i];
-        if (scheduled.first + scheduled.count == scheduled.request->size())
-            logits[i] = result->logits.subspan(vocabulary * row++, vocabulary);
+        if (scheduled.first + scheduled.count != scheduled.request->size()) continue;
+        logits[i] = logit_row(*result, row++);
+        finite = finite && logits[i].finite();
     }
     std::string place;
     // In full before the batch is run again: that overwrites the buffers, but not the logits on the host.
-    if (!all_finite(result->logits)) place = m_decoder.first_non_finite(batch, *m_cache_memory);
+    if (!finite) place = m_decoder.first_non_finite(batch, *m_cache_memory);
     if (place.empty()) note_attention(batch, schedule.sequences, *result);
     return finish_forward(schedule, context, logits, place);
+}
+
+ForwardOptions Lane::forward_options(const StepContext& context, const std::vector<TokenId>* summarise) const {
+    return {context.measure_stages, context.watch, context.stop, context.late, summarise};
+}
+
+LogitRow Lane::logit_row(const ForwardResult& result, std::size_t row) const {
+    if (!result.summaries.empty()) return {{}, &result.summaries[row]};
+    const std::size_t vocabulary = m_device->model->config.vocabulary;
+    return {result.logits.subspan(vocabulary * row, vocabulary), nullptr};
 }
 
 // Every sequence by itself, from its first token on, in pieces of at most the token budget.
 Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext& context) {
     const BlockId whole{0};
-    std::vector<std::vector<float>> kept(schedule.sequences.size());
-    std::vector<std::span<const float>> logits(schedule.sequences.size());
+    std::vector<std::vector<float>> kept(schedule.sequences.size());  // the next pass overwrites what a pass gave
+    std::vector<LogitSummary> summaries(schedule.sequences.size());
+    std::vector<LogitRow> logits(schedule.sequences.size());
     std::string place;
-    for (std::size_t i = 0; i < kept.size(); ++i) {
+    for (std::size_t i = 0; i < logits.size(); ++i) {
         const ScheduledSequence& scheduled = schedule.sequences[i];
+        const std::vector<TokenId> asked = {asked_token(*scheduled.request)};
+        const bool enough = summary_is_enough(*scheduled.request, context);
         for (std::uint32_t first = 0; first < scheduled.count;) {
             const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
             Batch batch;
             add_rows(batch, *scheduled.request, first, count, std::span(&whole, 1), m_cache_memory->shape().block_size);
-            auto result = m_decoder.forward(batch, *m_cache_memory, {context.measure_stages, context.watch, context.stop});
+            auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, enough ? &asked : nullptr));
             if (!result) return fail_all(schedule, result.error());
             if (result->stopped) return Forward::stopped;
-            kept[i].assign(result->logits.begin(), result->logits.end());
-            if (!all_finite(kept[i]) && place.empty()) place = m_decoder.first_non_finite(batch, *m_cache_memory);
+            note_measured(std::move(result->measured), false);  // the next pass of the step starts a set of its own
+            if (!batch.logit_rows.empty()) {
+                logits[i] = logit_row(*result, 0);
+                if (logits[i].summary) {
+                    summaries[i] = *logits[i].summary;
+                    logits[i].summary = &summaries[i];
+                } else {
+                    kept[i].assign(logits[i].values.begin(), logits[i].values.end());
+                    logits[i].values = kept[i];
+                }
+            }
+            if (!logits[i].finite() && place.empty()) place = m_decoder.first_non_finite(batch, *m_cache_memory);
             else if (place.empty()) note_attention(batch, std::span(&scheduled, 1), *result);
             first += count;
         }
-        logits[i] = kept[i];
     }
     return finish_forward(schedule, context, logits, place);
 }
 
-// logits (sequences): empty where none were asked for. bad_place: where a value stopped being finite, or empty.
+// logits (sequences): not present where none were asked for. bad_place: where a value stopped being finite, or empty.
 Lane::Forward Lane::finish_forward(const Schedule& schedule, const StepContext& context,
-                                   const std::vector<std::span<const float>>& logits, const std::string& bad_place) {
+                                   const std::vector<LogitRow>& logits, const std::string& bad_place) {
     if (!bad_place.empty()) {
         std::vector<Request*> bad;
         for (std::size_t i = 0; i < logits.size(); ++i)
-            if (!all_finite(logits[i])) bad.push_back(schedule.sequences[i].request);
+            if (!logits[i].finite()) bad.push_back(schedule.sequences[i].request);
         // The others were neither computed nor sampled: the next step computes their tokens again.
         return fail(bad, "Step " + std::to_string(m_step) + " of lane '" + m_setup.options.name +
                              "' failed: the logits of request '" + bad.front()->name +
@@ -156,10 +192,16 @@ Lane::Forward Lane::finish_forward(const Schedule& schedule, const StepContext& 
     const auto start = std::chrono::steady_clock::now();
     for (const ScheduledSequence& scheduled : schedule.sequences) note_computed(scheduled);
     for (std::size_t i = 0; i < logits.size(); ++i)
-        if (!logits[i].empty()) spread(*schedule.sequences[i].request, logits[i], context);
+        if (logits[i].present()) spread(*schedule.sequences[i].request, logits[i], context);
     const auto spent = std::chrono::steady_clock::now() - start;
     m_sample_ns += static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
     return Forward::done;
+}
+
+void Lane::note_measured(std::optional<MeasuredPass> pass, bool late) {
+    if (!pass) return;
+    if (late) m_measured = std::move(pass);
+    else add_stages(m_stages, m_device->backend->timings(pass->set), pass->costs);
 }
 
 void Lane::note_computed(const ScheduledSequence& scheduled) {

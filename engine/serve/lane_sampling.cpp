@@ -9,10 +9,17 @@
 
 namespace kvloupe {
 
+// Nobody else looks at the request's logits, and its next token is known or the most probable one.
+bool Lane::summary_is_enough(const Request& request, const StepContext& context) const {
+    if (!m_device->backend->supports_summaries() || context.logit_tap) return false;
+    if (context.comparison && context.comparison->compares(context.lane)) return false;
+    return !request.beam && (request.is_forced() || request.sampling.temperature <= 0);
+}
+
 // With its first token a request of `n` samples becomes n sequences: they share the prompt, and each takes its own token
 // from the same logits.
-void Lane::spread(Request& request, std::span<const float> logits, const StepContext& context) {
-    if (request.beam) return propose(request, logits);
+void Lane::spread(Request& request, const LogitRow& logits, const StepContext& context) {
+    if (request.beam) return propose(request, logits.values);
     std::vector<Request*> samples = {&request};
     const std::uint32_t width = request.width;
     request.width = 1;
@@ -27,20 +34,24 @@ void Lane::spread(Request& request, std::span<const float> logits, const StepCon
     for (Request* sample : samples) this->sample(*sample, logits, context);
 }
 
-void Lane::sample(Request& request, std::span<const float> logits, const StepContext& context) {
+void Lane::sample(Request& request, const LogitRow& logits, const StepContext& context) {
     const std::uint32_t index = request.output_tokens();
     SampledToken sampled;
-    if (logits.empty()) {
-        sampled.token = request.forced_token(index);
+    const TokenId forced = request.is_forced() ? request.forced_token(index) : -1;
+    if (!logits.present()) {
+        sampled.token = forced;
         sampled.probability = std::numeric_limits<float>::quiet_NaN();
+    } else if (logits.summary) {
+        sampled = Sampler::sample(*logits.summary, forced);
+        ++m_summarised;
     } else {
-        sampled = m_sampler.sample(logits, request.sampling, index, request.is_forced() ? request.forced_token(index) : -1);
+        sampled = m_sampler.sample(logits.values, request.sampling, index, forced);
         const RequestId track = logit_track(request.id, request.child ? request.name : "");
         if (context.comparison) {
-            if (const auto difference = context.comparison->add(context.lane, track, index, logits, sampled.token))
+            if (const auto difference = context.comparison->add(context.lane, track, index, logits.values, sampled.token))
                 m_counters.logit_difference = std::fmax(m_counters.logit_difference, *difference);
         }
-        if (context.logit_tap) context.logit_tap(context.lane, track, index, logits);
+        if (context.logit_tap) context.logit_tap(context.lane, track, index, logits.values);
     }
     append_token(request, sampled);
     end_if_done(request);

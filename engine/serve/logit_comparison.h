@@ -44,6 +44,9 @@ public:
     std::optional<float> add(LaneId lane, RequestId request, std::uint32_t index, std::span<const float> logits,
                              TokenId token);
 
+    // Whether the lane's logits are held against another lane's, or another lane's against them.
+    bool compares(LaneId lane) const { return m_reference[lane.value].valid() || m_followers[lane.value] > 0; }
+
     // The first lane with the same weights, none for a lane that has none before it.
     LaneId reference_of(LaneId lane) const { return m_reference[lane.value]; }
 

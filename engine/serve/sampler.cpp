@@ -177,4 +177,18 @@ SampledToken Sampler::sample(std::span<const float> logits, const SamplingOption
     return result;
 }
 
+SampledToken Sampler::sample(const LogitSummary& logits, TokenId forced) {
+    SampledToken result;
+    const auto probability = [&](float logit) {
+        return static_cast<float>(std::exp(double{logit} - double{logits.maximum}) / logits.exponentials);
+    };
+    result.alternative_count = logits.top_tokens;
+    for (std::uint32_t i = 0; i < logits.top_tokens; ++i)
+        result.alternatives[i] = {logits.top[i], probability(logits.top_logits[i]), logits.top_logits[i]};
+    result.token = forced >= 0 ? forced : logits.top[0];
+    result.rank = forced >= 0 ? logits.asked_rank : 0;
+    result.probability = probability(forced >= 0 ? logits.asked_logit : logits.top_logits[0]);
+    return result;
+}
+
 }  // namespace kvloupe

@@ -7,6 +7,7 @@
 // depend on what else is in the batch, nor on how often a step is repeated.
 #pragma once
 
+#include "engine/backend.h"
 #include "engine/record/step.h"
 #include "engine/serve/request.h"
 
@@ -19,7 +20,7 @@
 namespace kvloupe {
 
 struct SampledToken {
-    static constexpr std::size_t max_alternatives = 10;
+    static constexpr std::size_t max_alternatives = LogitSummary::top_count;
 
     TokenId token = 0;
     std::uint32_t rank = 0;       // tokens that come before it by logit
@@ -35,6 +36,10 @@ public:
     // logits (vocabulary), all finite. forced: the token to take, or negative to choose one.
     SampledToken sample(std::span<const float> logits, const SamplingOptions& options, std::uint32_t output_index,
                         TokenId forced = -1);
+
+    // The same from a summary (finite), which must have been asked for the forced token. Without one the most probable
+    // token is taken: whoever wants another needs all logits.
+    static SampledToken sample(const LogitSummary& logits, TokenId forced = -1);
 
     // A request's own seed.
     static std::uint64_t request_seed(std::uint64_t seed, std::string_view request);

@@ -20,6 +20,7 @@ namespace kvloupe {
 struct CacheOptions {
     std::uint32_t block_size = 16;
     std::optional<std::uint32_t> blocks;  // absent: auto
+    double memory_share = 0.9;            // of a GPU's memory that auto fills, 0 < share <= 1
     DType dtype_k = DType::f16;
     DType dtype_v = DType::f16;
     std::uint32_t bytes_per_token = 0;    // accounting lanes; 0: not given

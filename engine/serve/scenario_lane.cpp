@@ -120,7 +120,9 @@ void read_cache(const json& value, const std::string& where, CacheOptions& cache
     if (cache.watermark >= 1)
         reader.fail("watermark", "1 or more would leave no block to admission", "Give a share of the blocks below 1.");
     read_span(reader, cache);
-    for (const char* key : {"memory_share", "scale", "group", "residual"}) reader.not_built(key);
+    reader.number("memory_share", 0, 1, cache.memory_share);
+    if (cache.memory_share == 0) reader.fail("memory_share", "0 leaves the pool no memory", "Give a share above 0, at most 1.");
+    for (const char* key : {"scale", "group", "residual"}) reader.not_built(key);
     reader.not_built("rotate", "false");
     check_kind(reader, cache);
     reader.finish();

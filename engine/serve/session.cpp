@@ -27,6 +27,9 @@ Result<std::unique_ptr<Session>> Session::create(const Scenario& scenario, Sessi
         impl.generated = impl.engine->first_free_token();
         impl.watch = impl.engine->default_watch();
         impl.breakpoints = impl.scenario.breakpoints;
+        impl.stages_every = impl.scenario.record.stages_every;
+        for (const LaneSetup& lane : impl.engine->lanes())
+            impl.devices.push_back(lane.device ? lane.device->backend->info() : DeviceInfo{});
         impl.worker = std::jthread([&impl](std::stop_token stop) { impl.work(stop); });
         return session;
     } catch (const std::exception& problem) {
@@ -179,6 +182,26 @@ void Session::set_breakpoints(std::vector<Breakpoint> breakpoints) {
 std::vector<Breakpoint> Session::breakpoints() const {
     std::lock_guard lock(m_impl->mutex);
     return m_impl->breakpoints;
+}
+
+void Session::set_stages_every(std::uint32_t n) {
+    SessionCommand command;
+    command.kind = SessionCommand::stages;
+    command.count = n;
+    {
+        std::lock_guard lock(m_impl->mutex);
+        m_impl->stages_every = n;
+    }
+    m_impl->push(std::move(command));
+}
+
+std::uint32_t Session::stages_every() const {
+    std::lock_guard lock(m_impl->mutex);
+    return m_impl->stages_every;
+}
+
+DeviceInfo Session::device(LaneId lane) const {
+    return lane.value < m_impl->devices.size() ? m_impl->devices[lane.value] : DeviceInfo{};
 }
 
 std::uint64_t Session::generation() const {

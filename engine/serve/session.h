@@ -29,6 +29,9 @@ struct SessionOptions {
     ModelSource find_model;
     std::stop_token stop;          // cancels create()
     std::function<void(double fraction, const std::string& what)> progress;
+    // Called once before anything is put on a device with memory of its own, when models, devices and prompts are known to
+    // be good: whoever is to be replaced by this session gives such memory up. May be empty.
+    std::function<void()> release_memory;
     std::optional<std::vector<AttentionWatch>> default_attention;  // where the scenario says nothing
     bool debug_poison = false;     // fresh blocks are filled with NaN
     bool audit = false;            // the cache's invariants are checked after every step; debug builds always do
@@ -62,6 +65,11 @@ public:
     std::vector<AttentionWatch> watch() const;
     void set_breakpoints(std::vector<Breakpoint> breakpoints);
     std::vector<Breakpoint> breakpoints() const;
+    // Stages are measured in every n-th step, from the next step on; 0: never. Starts as the scenario says.
+    void set_stages_every(std::uint32_t n);
+    std::uint32_t stages_every() const;
+    // The device that the lane runs on, as it was when the session was made; without an id for an accounting lane.
+    DeviceInfo device(LaneId lane) const;
     // After a reset() recording() is a new object; this counts them.
     std::uint64_t generation() const;
 

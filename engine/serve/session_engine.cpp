@@ -16,15 +16,21 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
         auto lane = Lane::create(setup);
         if (!lane) return Error{"Lane '" + setup.options.name + "': " + lane.error().sentence, lane.error().hint};
         engine->m_lanes.push_back(std::move(*lane));
+        if (!setup.device) continue;
+        Backend& backend = *setup.device->backend;
+        const bool added = engine->m_late.try_emplace(&backend, backend).second;
+        if (added && backend.info().own_memory) engine->m_cards.push_back(&backend);
     }
     engine->m_watch.resize(engine->m_lanes.size());
     engine->set_watch(engine->m_prepared.watch);
     engine->m_breakpoints = scenario.breakpoints;
+    engine->m_stages_every = scenario.record.stages_every;
     engine->begin();
     return engine;
 }
 
 void SessionEngine::begin() {
+    if (m_writer) read_late_stages();
     m_writer = std::make_unique<RecordingWriter>(m_scenario.title, std::uint64_t{m_scenario.record.memory_mib} << 20);
     m_limits.clear();
     m_overflow_said.assign(m_lanes.size(), false);
@@ -50,7 +56,42 @@ void SessionEngine::begin() {
             m_lanes[i]->add_request(std::move(request));
         }
     }
-    m_writer->set_phase(Phase::paused);
+    set_phase(Phase::paused);
+}
+
+LateStages* SessionEngine::late_stages_of(std::size_t lane) {
+    const auto& device = m_prepared.lanes[lane].device;
+    return device ? &m_late.at(device->backend.get()) : nullptr;
+}
+
+void SessionEngine::read_late_stages() noexcept {
+    for (auto& [backend, late] : m_late) {
+        try {
+            late.read();
+        } catch (const std::exception&) {
+            continue;
+        }
+    }
+}
+
+// What a reader of a session that stands still finds complete: stages of all steps, the devices' memory as it is now.
+void SessionEngine::close_books() noexcept {
+    read_late_stages();
+    try {
+        std::vector<DeviceMemory> memory;
+        for (const Backend* backend : m_cards) {
+            const DeviceInfo info = backend->info();
+            auto device = std::find_if(memory.begin(), memory.end(), [&](const DeviceMemory& each) { return each.id == info.id; });
+            if (device == memory.end()) device = memory.insert(device, {info.id, info.name, info.memory_bytes, info.free_bytes});
+            const MemoryCounters counters = backend->memory();
+            device->weight_bytes += counters.weights;
+            device->kv_cache_bytes += counters.kv_cache;
+            device->activation_bytes += counters.activations;
+        }
+        m_writer->set_device_memory(std::move(memory));
+    } catch (const std::exception&) {
+        return;  // out of memory: what was known before stays
+    }
 }
 
 bool SessionEngine::at_limit(std::size_t lane) const { return m_limits[lane] > 0 && m_lanes[lane]->longest() >= m_limits[lane]; }
@@ -82,13 +123,13 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         progress.pause = limit_reason();
         return progress;
     }
-    const bool measure = behind % m_scenario.record.stages_every == 0;
+    const bool measure = m_stages_every > 0 && behind % m_stages_every == 0;
     for (const std::size_t i : able) {
         Lane& lane = *m_lanes[i];
         if (lane.next_step() != behind) continue;
         const LaneId id(static_cast<std::uint32_t>(i));
         const Lane::Outcome outcome =
-            lane.step({id, stop, m_watch[i], measure, m_comparison.get(), m_options.logit_tap});
+            lane.step({id, stop, m_watch[i], measure, late_stages_of(i), m_comparison.get(), m_options.logit_tap});
         if (outcome == Lane::Outcome::stopped) {
             progress.stopped = true;
             return progress;
@@ -157,6 +198,7 @@ void SessionEngine::set_watch(const std::vector<AttentionWatch>& watch) {
 }
 
 void SessionEngine::mark_end() {
+    close_books();
     if (m_failure.empty()) m_writer->set_phase(Phase::finished);
     else m_writer->set_phase(Phase::failed, m_failure);
 }

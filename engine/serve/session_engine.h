@@ -6,6 +6,7 @@
 
 #include "engine/serve/session_setup.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -44,18 +45,25 @@ public:
     void act(const ScenarioAction& action);
     void continue_uncached(std::uint32_t more_tokens);
     void set_watch(const std::vector<AttentionWatch>& watch);
+    void set_stages_every(std::uint32_t n) { m_stages_every = n; }
     void set_breakpoints(std::vector<Breakpoint> breakpoints) { m_breakpoints = std::move(breakpoints); }
 
     bool has_work() const;
     // finished or failed, with the reason.
     void mark_end();
-    // With what the last step's breakpoint stopped at, if that is the reason.
+    // Records the stages of steps whose timings have not been read yet. Without memory for them they are not recorded.
+    void read_late_stages() noexcept;
+    // With what the last step's breakpoint stopped at, if that is the reason. Whoever sees a phase other than running
+    // sees the stages of all steps too.
     void set_phase(Phase phase, const std::string& reason = {}) {
+        if (phase != Phase::running) close_books();
         m_writer->set_phase(phase, reason, phase == Phase::paused && !reason.empty() ? m_focus : std::nullopt);
     }
 
 private:
     SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+    void close_books() noexcept;
+    LateStages* late_stages_of(std::size_t lane);
     bool at_limit(std::size_t lane) const;
     std::string limit_reason() const;
 
@@ -63,12 +71,15 @@ private:
     const SessionOptions& m_options;
     PreparedSession m_prepared;
     std::vector<std::unique_ptr<Lane>> m_lanes;
+    std::map<Backend*, LateStages> m_late;             // of the lanes' backends
+    std::vector<const Backend*> m_cards;               // those of them that have memory of their own
     std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
     std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
     std::vector<bool> m_overflow_said;                 // (lanes) said once and not in every step
     std::unique_ptr<RecordingWriter> m_writer;
     std::unique_ptr<LogitComparison> m_comparison;
     std::vector<Breakpoint> m_breakpoints;
+    std::uint32_t m_stages_every = 1;                  // 0: never
     std::optional<PauseFocus> m_focus;                 // of the last step's first breakpoint that held
     std::string m_failure;  // of the last failing step since the start or the last submit
 };

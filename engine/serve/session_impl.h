@@ -17,7 +17,7 @@ namespace kvloupe {
 inline constexpr std::size_t max_queued_commands = 4096;  // that the worker has not taken yet
 
 struct SessionCommand {
-    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints };
+    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints, stages };
     Kind kind = step;
     std::uint32_t count = 0;
     std::string request;
@@ -32,6 +32,7 @@ struct Session::Impl {
     Scenario scenario;
     SessionOptions options;
     std::unique_ptr<SessionEngine> engine;  // the worker's, once it runs
+    std::vector<DeviceInfo> devices;        // (lanes); never changes once the worker runs
 
     mutable std::mutex mutex;               // guards what follows
     std::condition_variable_any wake;       // the worker: there is a command
@@ -46,6 +47,7 @@ struct Session::Impl {
     std::vector<std::string> notes;
     std::vector<AttentionWatch> watch;
     std::vector<Breakpoint> breakpoints;
+    std::uint32_t stages_every = 1;
 
     // The worker's own.
     std::uint64_t steps_left = 0;

@@ -1,88 +1,75 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/serve/session_setup.h"
 
-#include "engine/cache/block_table.h"
+#include "engine/serve/pool_size.h"
 
 #include <algorithm>
-#include <bit>
-#include <functional>
 #include <map>
 
 namespace kvloupe {
 
 namespace {
 
-constexpr std::uint32_t max_automatic_blocks = 1'000'000;
-
 std::string shown_model(const std::string& model) {
     const std::size_t slash = model.find_last_of("/\\");
     return slash == std::string::npos || slash + 1 == model.size() ? model : model.substr(slash + 1);
 }
-
-std::uint64_t block_bytes(const LaneOptions& lane, const ModelConfig& config) {
-    const std::uint64_t width = std::uint64_t{config.kv_heads} * config.head_dim;
-    return std::uint64_t{config.layers} * lane.cache.block_size *
-           (row_bytes(lane.cache.dtype_k, width) + row_bytes(lane.cache.dtype_v, width));
-}
-
-std::string mebibytes(std::uint64_t bytes) { return std::to_string((bytes + (1u << 20) - 1) >> 20) + " MiB"; }
 
 // Models and weights are shared by the lanes that name the same ones.
 class Shelf {
 public:
     Shelf(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
 
-    Result<std::shared_ptr<DeviceModel>> get(const LaneOptions& lane) {
-        const std::string& model_name = lane.model.empty() ? m_scenario.model : lane.model;
-        const std::string& device_name = lane.device.empty() ? m_scenario.device : lane.device;
-        auto& device_model = m_device_models[{model_name, device_name}];
+    Result<std::shared_ptr<const Model>> model(const LaneOptions& lane) {
+        const std::string& name = model_name(lane);
+        auto& model = m_models[name];
+        if (model) return model;
+        if (m_options.progress)
+            m_options.progress(double(m_models.size() - 1) / double(m_scenario.lanes.size()), "Loading " + shown_model(name));
+        auto found = m_options.find_model(name);
+        if (!found) return found.error();
+        model = std::move(*found);
+        return model;
+    }
+
+    Result<std::shared_ptr<Backend>> backend(const LaneOptions& lane) {
+        auto& backend = m_backends[device_name(lane)];
+        if (backend) return backend;
+        auto made = m_options.make_backend(device_name(lane));
+        if (!made) return made.error();
+        backend = std::move(*made);
+        return backend;
+    }
+
+    // Of a lane whose model and backend are there.
+    Result<std::shared_ptr<DeviceModel>> device_model(const LaneOptions& lane) {
+        auto& device_model = m_device_models[{model_name(lane), device_name(lane)}];
         if (device_model) return device_model;
-        auto& model = m_models[model_name];
-        if (!model) {
-            if (m_options.progress)
-                m_options.progress(double(m_device_models.size() - 1) / double(m_scenario.lanes.size()),
-                                   "Loading " + shown_model(model_name));
-            auto found = m_options.find_model(model_name);
-            if (!found) return found.error();
-            model = std::move(*found);
+        const std::shared_ptr<Backend>& backend = m_backends.at(device_name(lane));
+        if (m_options.release_memory && !m_released && backend->info().own_memory) {
+            m_released = true;
+            m_options.release_memory();
         }
-        auto& backend = m_backends[device_name];
-        if (!backend) {
-            auto made = m_options.make_backend(device_name);
-            if (!made) return made.error();
-            backend = std::move(*made);
-        }
-        auto created = DeviceModel::create(model, backend);
+        auto created = DeviceModel::create(m_models.at(model_name(lane)), backend);
         if (!created) return created.error();
         device_model = std::move(*created);
         return device_model;
     }
 
 private:
+    const std::string& model_name(const LaneOptions& lane) const { return lane.model.empty() ? m_scenario.model : lane.model; }
+    const std::string& device_name(const LaneOptions& lane) const { return lane.device.empty() ? m_scenario.device : lane.device; }
+
     const Scenario& m_scenario;
     const SessionOptions& m_options;
     std::map<std::string, std::shared_ptr<const Model>> m_models;
     std::map<std::string, std::shared_ptr<Backend>> m_backends;
     std::map<std::pair<std::string, std::string>, std::shared_ptr<DeviceModel>> m_device_models;
+    bool m_released = false;
 };
 
-// Bytes of the pool against what the device has.
-Result<void> check_memory(const LaneSetup& setup) {
-    if (!setup.device) return {};
-    const std::uint64_t bytes = block_bytes(setup.options, setup.device->model->config) * setup.blocks;
-    const DeviceInfo info = setup.device->backend->info();
-    if (info.free_bytes == 0 || bytes <= info.free_bytes) return {};
-    return Error{"Lane '" + setup.options.name + "' asks for " + std::to_string(setup.blocks) + " blocks, " +
-                     mebibytes(bytes) + ", but " + mebibytes(info.free_bytes) + " are free on " + info.id,
-                 "Give it fewer or smaller blocks, or \"blocks\": \"auto\"."};
-}
-
-// Any blocks there may be: what an accounting lane counts in lists takes memory too.
-std::uint32_t blocks_of(const LaneSetup& setup, std::span<const Request> requests) {
-    if (setup.options.cache.blocks) return *setup.options.cache.blocks;
-    if (!setup.device) return accounting_blocks;
-    const std::uint64_t free_bytes = setup.device->backend->info().free_bytes;
-    return automatic_blocks(setup.options, setup.device->model->config, requests, free_bytes);
+Error error_of(const LaneOptions& lane, const Error& error) {
+    return {"Lane '" + lane.name + "': " + error.sentence, error.hint};
 }
 
 // In tokens: the model's, or less where the lane says so; 0: no limit.
@@ -210,38 +197,6 @@ std::vector<AttentionWatch> watch_of(const std::vector<AttentionWatch>& watch, c
     return result;
 }
 
-namespace {
-
-// Blocks that one request can take of a lane's pool. A contiguous region is a power of two of blocks, and one that grows by
-// copy is there twice for a moment.
-std::uint32_t blocks_needed(const Request& request, const LaneOptions& lane, std::uint32_t context) {
-    const CacheOptions& cache = lane.cache;
-    if (cache.kind == CacheKind::paged) return blocks_for(request.slots_needed(), cache.block_size);
-    std::uint64_t slots = request.slots_needed();
-    if (cache.reserve == Reserve::max) slots = cache.max_model_len > 0 ? std::min(cache.max_model_len, context) : context;
-    if (cache.reserve == Reserve::pow2) slots = request.prompt_tokens + std::bit_ceil(std::uint64_t{request.new_tokens()});
-    const std::uint32_t chunk = std::bit_ceil(blocks_for(slots, cache.block_size));
-    return cache.reserve == Reserve::grow ? chunk * 2 : chunk;
-}
-
-}  // namespace
-
-std::uint32_t automatic_blocks(const LaneOptions& lane, const ModelConfig& config, std::span<const Request> requests,
-                               std::uint64_t free_bytes) {
-    std::vector<std::uint32_t> needs;
-    for (const Request& request : requests)
-        for (std::uint32_t i = 0; i < request.width && request.slots_needed() <= config.context_length; ++i)
-            needs.push_back(blocks_needed(request, lane, config.context_length));
-    if (needs.empty()) needs.push_back(blocks_for(config.context_length, lane.cache.block_size));
-    std::sort(needs.begin(), needs.end(), std::greater<>());
-    if (needs.size() > lane.scheduler.max_num_seqs) needs.resize(lane.scheduler.max_num_seqs);
-    std::uint64_t blocks = 1;  // the null block
-    for (const std::uint32_t need : needs) blocks += need;
-    if (const std::uint64_t bytes = block_bytes(lane, config); free_bytes > 0 && bytes > 0)
-        blocks = std::min(blocks, free_bytes / 4 / bytes);
-    return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 2, max_automatic_blocks));
-}
-
 Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionOptions& options) {
     if (scenario.lanes.empty()) return Error{"The scenario has no lane", "Add an entry to 'lanes', or leave the key out."};
     PreparedSession prepared;
@@ -251,14 +206,15 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
         if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
         LaneSetup setup;
         setup.options = lane;
+        std::shared_ptr<const Model> found;
         if (!is_accounting(scenario, lane)) {
-            auto device = shelf.get(lane);
-            if (!device) return Error{"Lane '" + lane.name + "': " + device.error().sentence, device.error().hint};
-            setup.device = *device;
+            auto loaded = shelf.model(lane);
+            if (!loaded) return error_of(lane, loaded.error());
+            if (auto backend = shelf.backend(lane); !backend) return error_of(lane, backend.error());
+            found = *loaded;
         }
-        const Model* model = setup.device ? setup.device->model.get() : nullptr;
+        const Model* model = found.get();
         setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);
-        setup.context_length = context_of(setup);
         setup.seed = scenario.seed;
         setup.poison = options.debug_poison;
         setup.audit = options.audit;
@@ -270,12 +226,6 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
             if (!made) return made.error();
             requests.push_back(std::move(*made));
         }
-        if (lane.kv_cache) {
-            setup.blocks = blocks_of(setup, requests);
-            if (auto enough = check_memory(setup); !enough) return enough.error();
-        }
-        for (std::size_t i = 0; i < scenario.actions.size(); ++i)
-            if (auto good = check_action(scenario.actions[i], setup, "actions[" + std::to_string(i) + "]"); !good) return good.error();
         prepared.generated = std::max(prepared.generated, generated);
         const Tokenizer* tokenizer = model ? model->tokenizer.get() : nullptr;
         auto& vocabulary = vocabularies[tokenizer];
@@ -284,6 +234,19 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
         prepared.requests.push_back(std::move(requests));
         prepared.lanes.push_back(std::move(setup));
     }
+    for (LaneSetup& setup : prepared.lanes) {
+        if (!is_accounting(scenario, setup.options)) {
+            if (options.stop.stop_requested()) return Error{"Loading was cancelled", ""};
+            auto device = shelf.device_model(setup.options);
+            if (!device) return error_of(setup.options, device.error());
+            setup.device = std::move(*device);
+        }
+        setup.context_length = context_of(setup);
+    }
+    if (auto sized = size_pools(prepared.lanes, prepared.requests); !sized) return sized.error();
+    for (const LaneSetup& setup : prepared.lanes)
+        for (std::size_t i = 0; i < scenario.actions.size(); ++i)
+            if (auto good = check_action(scenario.actions[i], setup, "actions[" + std::to_string(i) + "]"); !good) return good.error();
     if (scenario.record.attention) {
         prepared.watch = *scenario.record.attention;
         if (auto good = check_watch(prepared.watch, prepared.lanes); !good) return good.error();

@@ -42,11 +42,4 @@ Result<void> check_action(const ScenarioAction& action, const LaneSetup& lane, c
 // What of `watch` a model has: layers and heads that exist.
 std::vector<AttentionWatch> watch_of(const std::vector<AttentionWatch>& watch, const ModelConfig& config);
 
-// Physical blocks (null block included) for a lane whose scenario says auto: what the requests at hand can use at once,
-// at most a quarter of the device's free memory; with no request at hand one sequence of the whole context.
-std::uint32_t automatic_blocks(const LaneOptions& lane, const ModelConfig& config, std::span<const Request> requests,
-                               std::uint64_t free_bytes);
-// The same where the model says nothing: an accounting lane.
-inline constexpr std::uint32_t accounting_blocks = 1024;
-
 }  // namespace kvloupe

@@ -84,6 +84,9 @@ void Session::Impl::execute(SessionCommand& command) {
     case SessionCommand::watch:
         engine->set_watch(command.watched);
         break;
+    case SessionCommand::stages:
+        engine->set_stages_every(command.count);
+        break;
     case SessionCommand::breakpoints:
         engine->set_breakpoints(std::move(command.stops));
         break;
@@ -128,6 +131,7 @@ void Session::Impl::work(std::stop_token stop) {
                                                  ". Reset it, or give it fewer tokens or less to record.");
         }
     }
+    engine->read_late_stages();
     std::lock_guard lock(mutex);
     idle = ended = true;
     idle_changed.notify_all();

@@ -14,7 +14,7 @@ StageCost operator+(StageCost a, StageCost b) { return {a.bytes + b.bytes, a.flo
 }  // namespace
 
 StageCosts::StageCosts(const Model& model, const KvCacheShape& cache, const Batch& batch, const KeySpan& span)
-    : m_model(model), m_cache(cache), m_rows(batch.rows()), m_logit_rows(batch.logit_rows.size()) {
+    : m_model(&model), m_cache(cache), m_rows(batch.rows()), m_logit_rows(batch.logit_rows.size()) {
     for (const Batch::Sequence& sequence : batch.sequences) {
         const std::uint64_t first = sequence.first_position, rows = sequence.rows;
         if (span.full()) {
@@ -39,12 +39,12 @@ StageCost StageCosts::product(const Tensor& weight, std::uint64_t rows, bool acc
 }
 
 StageCost StageCosts::norm(const Tensor& weight, std::uint64_t rows) const {
-    const std::uint64_t width = m_model.config.hidden;
+    const std::uint64_t width = m_model->config.hidden;
     return {weight.bytes() + 2 * rows * width * f32, 4 * rows * width};
 }
 
 StageCost StageCosts::attention() const {
-    const ModelConfig& config = m_model.config;
+    const ModelConfig& config = m_model->config;
     const std::uint64_t kv_width = std::uint64_t{config.kv_heads} * config.head_dim;
     const std::uint64_t q_width = std::uint64_t{config.query_heads} * config.head_dim;
     const std::uint64_t kv_bytes = row_bytes(m_cache.dtype_k, kv_width) + row_bytes(m_cache.dtype_v, kv_width);
@@ -53,7 +53,7 @@ StageCost StageCosts::attention() const {
 }
 
 StageCost StageCosts::rotary_store() const {
-    const ModelConfig& config = m_model.config;
+    const ModelConfig& config = m_model->config;
     const std::uint64_t kv_width = std::uint64_t{config.kv_heads} * config.head_dim;
     const std::uint64_t q_width = std::uint64_t{config.query_heads} * config.head_dim;
     const std::uint64_t written = row_bytes(m_cache.dtype_k, kv_width) + row_bytes(m_cache.dtype_v, kv_width);
@@ -63,11 +63,11 @@ StageCost StageCosts::rotary_store() const {
 }
 
 StageCost StageCosts::of(StageKind kind, std::uint32_t layer) const {
-    const ModelConfig& config = m_model.config;
-    const auto weights = [&]() -> const LayerWeights& { return m_model.layers[layer]; };
+    const ModelConfig& config = m_model->config;
+    const auto weights = [&]() -> const LayerWeights& { return m_model->layers[layer]; };
     switch (kind) {
     case StageKind::embed:
-        return {m_rows * (row_bytes(m_model.embedding.dtype, config.hidden) + config.hidden * f32), 0};
+        return {m_rows * (row_bytes(m_model->embedding.dtype, config.hidden) + config.hidden * f32), 0};
     case StageKind::attention_norm: return norm(weights().attention_norm, m_rows);
     case StageKind::qkv:
         return product(weights().query, m_rows, false) + product(weights().key, m_rows, false) +
@@ -83,9 +83,9 @@ StageCost StageCosts::of(StageKind kind, std::uint32_t layer) const {
     case StageKind::down: return product(weights().down, m_rows, true);
     case StageKind::output_norm: {
         const StageCost gather{2 * m_logit_rows * config.hidden * f32, 0};
-        return gather + norm(m_model.output_norm, m_logit_rows);
+        return gather + norm(m_model->output_norm, m_logit_rows);
     }
-    case StageKind::logits: return product(m_model.output, m_logit_rows, false);
+    case StageKind::logits: return product(m_model->output, m_logit_rows, false);
     case StageKind::schedule:
     case StageKind::sample: break;
     }

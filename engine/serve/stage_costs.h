@@ -31,7 +31,7 @@ private:
     StageCost attention() const;
     StageCost rotary_store() const;
 
-    const Model& m_model;
+    const Model* m_model;
     KvCacheShape m_cache;
     std::uint64_t m_rows = 0;
     std::uint64_t m_logit_rows = 0;

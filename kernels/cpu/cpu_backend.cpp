@@ -7,6 +7,7 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/measure_ceilings.h"
 #include "kernels/cpu/rotary.h"
 #include "kernels/cpu/stage_clock.h"
 #include "kernels/cpu/thread_pool.h"
@@ -282,8 +283,8 @@ Result<void> CpuBackend::check(const Batch& batch) {
     return Error{"A batch of " + std::to_string(rows) + " rows lacks " + wrong, "This is a defect of the program"};
 }
 
-Ceilings CpuBackend::measure_ceilings(std::stop_token) {
-    if (!m_ceilings.measured()) m_ceilings.read_bandwidth = measure_read_bandwidth(m_pool);
+Ceilings CpuBackend::measure_ceilings(std::stop_token stop) {
+    m_ceilings = cpu::measure_ceilings(m_ceilings, m_pool, m_blas, std::move(stop));
     return m_ceilings;
 }
 

@@ -197,4 +197,28 @@ void attention(const Batch& batch, const float* q, const AttentionShape& shape, 
     }
 }
 
+LogitSummary summarise_row(std::span<const float> logits, TokenId asked) {
+    LogitSummary summary;
+    for (const float logit : logits) summary.finite = summary.finite && std::isfinite(logit);
+    if (!summary.finite || logits.empty()) return summary;
+    const auto before = [&](std::size_t a, std::size_t b) {
+        return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+    };
+    std::vector<std::size_t> order(logits.size());
+    for (std::size_t id = 0; id < order.size(); ++id) order[id] = id;
+    std::sort(order.begin(), order.end(), before);
+    summary.maximum = logits[order[0]];
+    for (const float logit : logits) summary.exponentials += std::exp(double{logit} - double{summary.maximum});
+    summary.top_tokens = static_cast<std::uint32_t>(std::min<std::size_t>(order.size(), LogitSummary::top_count));
+    for (std::uint32_t i = 0; i < summary.top_tokens; ++i) {
+        summary.top[i] = static_cast<TokenId>(order[i]);
+        summary.top_logits[i] = logits[order[i]];
+    }
+    if (asked < 0) return summary;
+    const auto token = static_cast<std::size_t>(asked);
+    summary.asked_logit = logits[token];
+    while (order[summary.asked_rank] != token) ++summary.asked_rank;
+    return summary;
+}
+
 }  // namespace kvloupe::cpu::scalar

@@ -56,4 +56,7 @@ struct Query {
 std::vector<double> attention_weights(const Batch& batch, const float* q, const AttentionShape& shape,
                                       const CacheView& keys, const Query& query);
 
+// logits (vocabulary); asked: a token of it, or negative for none.
+LogitSummary summarise_row(std::span<const float> logits, TokenId asked);
+
 }  // namespace kvloupe::cpu::scalar

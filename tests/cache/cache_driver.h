@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Drives a CacheManager as a scheduler would, with tokens of its own per sequence. After every change it audits the
-// manager and replays the events through LaneState: tables, owners, free queue and hashes must agree.
+// manager and replays the events through LaneState: tables, owners, free queue and hashes must agree, else it throws.
 #pragma once
-
-#include <QByteArray>
-#include <QTest>
 
 #include "engine/cache/cache_manager.h"
 #include "engine/record/lane_state.h"
+#include "tests/support/texts.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace kvloupe {
 
-inline QByteArray text(std::span<const BlockId> blocks) {
-    QByteArray line;
-    for (const BlockId id : blocks) line += QByteArray::number(id.value) + ' ';
-    return line.trimmed();
+inline std::string text(std::span<const BlockId> blocks) {
+    std::string line;
+    for (const BlockId id : blocks) line += std::to_string(id.value) + ' ';
+    return test::trimmed(line);
 }
 
 // first, first + 1, …
@@ -50,7 +49,7 @@ public:
 
     explicit CacheDriver(CacheManagerOptions options) {
         auto made = CacheManager::create(options);
-        if (!made) qFatal("%s", made.error().message().c_str());
+        if (!made) throw std::runtime_error(made.error().message());
         cache = std::move(*made);
         replay = LaneState(options.blocks, options.block_size);
         seed_replay(options);
@@ -117,7 +116,7 @@ public:
         plan = cache->plan_grow(request);
         refused = plan.refused_because;
         if (!plan.fits()) {
-            if (cache->apply(plan)) qFatal("a refused plan was applied");
+            if (cache->apply(plan)) throw std::runtime_error("a refused plan was applied");
             return false;
         }
         if (!apply(plan)) return false;
@@ -144,7 +143,7 @@ public:
         sequences[child] = made;
         auto forked = cache->plan_fork(view(child), SequenceId{parent}, position);
         if (!forked) {
-            error = QByteArray::fromStdString(forked.error().message());
+            error = forked.error().message();
             return false;
         }
         return apply(*forked);
@@ -153,7 +152,7 @@ public:
     bool apply(const CachePlan& change) {
         auto done = cache->apply(change);
         if (!done) {
-            error = QByteArray::fromStdString(done.error().message());
+            error = done.error().message();
             return false;
         }
         replay_events(*done);
@@ -163,8 +162,8 @@ public:
     std::size_t count(EventKind kind) const {
         return std::size_t(std::count_if(events.begin(), events.end(), [&](const Event& event) { return event.kind == kind; }));
     }
-    QByteArray table(std::uint32_t id, std::uint32_t group = 0) const { return text(cache->table(SequenceId{id}, group)); }
-    QByteArray free_order() const { return text(cache->free_order()); }
+    std::string table(std::uint32_t id, std::uint32_t group = 0) const { return text(cache->table(SequenceId{id}, group)); }
+    std::string free_order() const { return text(cache->free_order()); }
     std::uint32_t available() const { return cache->usable_blocks() - cache->used_blocks(); }
     bool hashed(std::uint32_t block) const { return cache->hash(BlockId{block}).has_value(); }
 
@@ -174,7 +173,7 @@ public:
     std::vector<Event> events;  // of the last change
     CachePlan plan;             // the last to grow
     Cause refused = Cause::none;
-    QByteArray error;
+    std::string error;
     std::uint32_t hit_tokens = 0;
     bool whole_prompt = true;
     bool others_scheduled = false;
@@ -201,17 +200,18 @@ private:
     void replay_events(const std::vector<Event>& list) {
         if (!list.empty()) events = list;
         replay.apply(list);
-        if (const auto sound = cache->audit(); !sound) qFatal("%s", sound.error().message().c_str());
-        const auto differs = [](const char* what, const QByteArray& ours, const QByteArray& theirs) {
-            if (ours != theirs) qFatal("replayed %s: %s, but the manager says: %s", what, theirs.constData(), ours.constData());
+        if (const auto sound = cache->audit(); !sound) throw std::runtime_error(sound.error().message());
+        const auto differs = [](const char* what, const std::string& ours, const std::string& theirs) {
+            if (ours != theirs)
+                throw std::runtime_error(std::string("replayed ") + what + ": " + theirs + ", but the manager says: " + ours);
         };
         differs("free queue", free_order(), text(replay.free_order()));
-        differs("cached blocks", QByteArray::number(cache->cached_blocks()), QByteArray::number(replay.cached_blocks()));
+        differs("cached blocks", std::to_string(cache->cached_blocks()), std::to_string(replay.cached_blocks()));
         for (std::uint32_t block = 1; block < cache->options().blocks; ++block) {
             const BlockState& state = replay.blocks()[block];
             if (state.owners != cache->owners(BlockId{block}) || state.hashed != hashed(block))
-                qFatal("replayed block %u: %u owners, hashed %d; the manager says %u, %d", block, state.owners, state.hashed,
-                       cache->owners(BlockId{block}), hashed(block));
+                throw std::runtime_error(test::printed("replayed block %u: %u owners, hashed %d; the manager says %u, %d", block, state.owners,
+                                                       state.hashed, cache->owners(BlockId{block}), hashed(block)));
         }
         for (const auto& [id, sequence] : sequences)
             for (std::uint32_t group = 0; group < cache->group_count(); ++group) {

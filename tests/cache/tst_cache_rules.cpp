@@ -1,83 +1,79 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Rules as pure functions: oracles V21 (hit-rate window) and C4 (v0 admission) of CACHE_SEMANTICS section 2; host pool.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/cache/hit_rate_window.h"
 #include "engine/cache/host_pool.h"
 #include "engine/cache/v0_admission.h"
+#include "tests/support/claims.h"
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
-Q_DECLARE_METATYPE(kvloupe::V0Admission)
+namespace {
 
-class TestCacheRules : public QObject {
-    Q_OBJECT
+void V21_theHitRateCoversTheLastRequests(Check& check) {
+    HitRateWindow window(5);
+    CHECK_EQUAL(window.rate(), 0.0);
+    window.add(1, 20, 9);
+    CHECK_EQUAL(window.rate(), 0.45);
+    window.add(4, 80, 16);
+    CHECK_EQUAL(window.rate(), 0.25);
+    window.add(0, 0, 0);
+    CHECK_EQUAL(window.rate(), 0.25);
+    window.add(1, 10, 2);
+    CHECK_EQUAL(window.queried_tokens(), std::uint64_t(90));
+    CHECK_EQUAL(window.hit_tokens(), std::uint64_t(18));
+    CHECK_EQUAL(window.rate(), 0.2);
+}
 
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
+void V21_aBatchLargerThanTheWindowStaysAlone(Check& check) {
+    HitRateWindow window(5);
+    window.add(3, 100, 100);
+    window.add(11, 20, 10);
+    CHECK_EQUAL(window.rate(), 0.5);
+    CHECK_EQUAL(window.requests(), std::uint64_t(11));
+    window.add(1, 10, 0);
+    CHECK_EQUAL(window.rate(), 0.0);
+}
 
-    void V21_theHitRateCoversTheLastRequests() {
-        HitRateWindow window(5);
-        QCOMPARE(window.rate(), 0.0);
-        window.add(1, 20, 9);
-        QCOMPARE(window.rate(), 0.45);
-        window.add(4, 80, 16);
-        QCOMPARE(window.rate(), 0.25);
-        window.add(0, 0, 0);
-        QCOMPARE(window.rate(), 0.25);
-        window.add(1, 10, 2);
-        QCOMPARE(window.queried_tokens(), std::uint64_t(90));
-        QCOMPARE(window.hit_tokens(), std::uint64_t(18));
-        QCOMPARE(window.rate(), 0.2);
-    }
-
-    void V21_aBatchLargerThanTheWindowStaysAlone() {
-        HitRateWindow window(5);
-        window.add(3, 100, 100);
-        window.add(11, 20, 10);
-        QCOMPARE(window.rate(), 0.5);
-        QCOMPARE(window.requests(), std::uint64_t(11));
-        window.add(1, 10, 0);
-        QCOMPARE(window.rate(), 0.0);
-    }
-
-    void C4_v0AdmitsByThreeInequalities_data() {
-        QTest::addColumn<int>("blocks");
-        QTest::addColumn<int>("free");
-        QTest::addColumn<int>("needed");
-        QTest::addColumn<int>("watermark");
-        QTest::addColumn<V0Admission>("answer");
-        QTest::newRow("total - required < watermark") << 100 << 100 << 100 << 1 << V0Admission::never;
-        QTest::newRow("larger than the pool") << 100 << 100 << 101 << 0 << V0Admission::never;
-        QTest::newRow("free - required >= watermark") << 100 << 51 << 50 << 1 << V0Admission::ok;
-        QTest::newRow("fits an empty pool exactly") << 100 << 100 << 99 << 1 << V0Admission::ok;
-        QTest::newRow("one block too few") << 100 << 50 << 50 << 1 << V0Admission::later;
-        QTest::newRow("more than is free") << 100 << 10 << 50 << 1 << V0Admission::later;
-    }
-    void C4_v0AdmitsByThreeInequalities() {
-        QFETCH(int, blocks);
-        QFETCH(int, free);
-        QFETCH(int, needed);
-        QFETCH(int, watermark);
-        QFETCH(V0Admission, answer);
-        QCOMPARE(v0_admission(std::uint64_t(blocks), std::uint64_t(free), std::uint64_t(needed), std::uint64_t(watermark)), answer);
-    }
-
-    void hostBlocksAreReused() {
-        HostPool pool(3);
-        QCOMPARE(pool.free(), 3u);
-        QCOMPARE(pool.take(), 0u);
-        QCOMPARE(pool.take(), 1u);
-        QCOMPARE(pool.used(), 2u);
-        pool.give_back(0);
-        QCOMPARE(pool.free(), 2u);
-        QCOMPARE(pool.take(), 0u);
-        QCOMPARE(pool.take(), 2u);
-        QCOMPARE(pool.free(), 0u);
-    }
+struct C4_v0AdmitsByThreeInequalitiesCase {
+    int blocks, free, needed, watermark;
+    V0Admission answer;
 };
+Cases<C4_v0AdmitsByThreeInequalitiesCase> C4_v0AdmitsByThreeInequalities_cases() {
+    Cases<C4_v0AdmitsByThreeInequalitiesCase> cases;
+    cases.add("total - required < watermark", {100, 100, 100, 1, V0Admission::never});
+    cases.add("larger than the pool", {100, 100, 101, 0, V0Admission::never});
+    cases.add("free - required >= watermark", {100, 51, 50, 1, V0Admission::ok});
+    cases.add("fits an empty pool exactly", {100, 100, 99, 1, V0Admission::ok});
+    cases.add("one block too few", {100, 50, 50, 1, V0Admission::later});
+    cases.add("more than is free", {100, 10, 50, 1, V0Admission::later});
+    return cases;
+}
+void C4_v0AdmitsByThreeInequalities(Check& check, const C4_v0AdmitsByThreeInequalitiesCase& row) {
+    CHECK_EQUAL(v0_admission(std::uint64_t(row.blocks), std::uint64_t(row.free), std::uint64_t(row.needed), std::uint64_t(row.watermark)), row.answer);
+}
 
-QTEST_GUILESS_MAIN(TestCacheRules)
-#include "tst_cache_rules.moc"
+void hostBlocksAreReused(Check& check) {
+    HostPool pool(3);
+    CHECK_EQUAL(pool.free(), 3u);
+    CHECK_EQUAL(pool.take(), 0u);
+    CHECK_EQUAL(pool.take(), 1u);
+    CHECK_EQUAL(pool.used(), 2u);
+    pool.give_back(0);
+    CHECK_EQUAL(pool.free(), 2u);
+    CHECK_EQUAL(pool.take(), 0u);
+    CHECK_EQUAL(pool.take(), 2u);
+    CHECK_EQUAL(pool.free(), 0u);
+}
+
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(V21_theHitRateCoversTheLastRequests));
+    claims.add(CLAIM(V21_aBatchLargerThanTheWindowStaysAlone));
+    claims.add(CLAIM(C4_v0AdmitsByThreeInequalities), C4_v0AdmitsByThreeInequalities_cases());
+    claims.add(CLAIM(hostBlocksAreReused));
+    return claims.rows();
+}

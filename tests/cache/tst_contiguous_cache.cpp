@@ -2,15 +2,15 @@
 //
 // Contiguous reservations: the PagedAttention paper's Fig. 3 and the 7.00 of Fig. 13 (FORMATS 3.2), growing by copy, and
 // what the slots count as. Every change is replayed by LaneState.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/cache/contiguous_cache.h"
 #include "engine/record/lane_state.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <random>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -24,38 +24,38 @@ CacheManagerOptions options(Reserve reserve, std::uint32_t blocks, std::uint32_t
     return result;
 }
 
-QByteArray text(const SlotCounts& slots) {
-    QByteArray line;
+std::string text(const SlotCounts& slots) {
+    std::string line;
     for (const std::uint64_t count : {slots.token, slots.cached, slots.reserved, slots.internal, slots.external, slots.free})
-        line += QByteArray::number(qulonglong(count)) + ' ';
-    return line.trimmed();
+        line += std::to_string(count) + ' ';
+    return trimmed(line);
 }
 
-QByteArray text(std::span<const BlockId> blocks) {
-    QByteArray line;
-    for (const BlockId id : blocks) line += QByteArray::number(id.value) + ' ';
-    return line.trimmed();
+std::string text(std::span<const BlockId> blocks) {
+    std::string line;
+    for (const BlockId id : blocks) line += std::to_string(id.value) + ' ';
+    return trimmed(line);
 }
 
-QByteArray text(const TableState& table) {
+std::string text(const TableState& table) {
     std::vector<BlockId> blocks;
     for (const BlockId id : table) blocks.push_back(id);
     return text(std::span<const BlockId>(blocks));
 }
 
-QByteArray text(const std::vector<Event>& events) {
-    QByteArray lines;
+std::string text(const std::vector<Event>& events) {
+    std::string lines;
     for (const Event& event : events)
-        lines += QByteArray::fromStdString(std::string(name_of(event.kind))) + ' ' + QByteArray::number(event.block.value) + ' ' +
-                 QByteArray::number(event.other) + ' ' + QByteArray::number(event.tokens) + '\n';
-    return lines.trimmed();
+        lines += std::string(name_of(event.kind)) + ' ' + std::to_string(event.block.value) + ' ' +
+                 std::to_string(event.other) + ' ' + std::to_string(event.tokens) + '\n';
+    return trimmed(lines);
 }
 
 // A cache, the recording's view of it, and sequences by their lengths.
 struct Scene {
-    explicit Scene(const CacheManagerOptions& given) : cache(given), state(given.blocks, given.block_size) {
+    Scene(Check& found, const CacheManagerOptions& given) : check(found), cache(given), state(given.blocks, given.block_size) {
         const auto made = CacheManager::create(given);
-        if (!made) qFatal("%s", made.error().sentence.c_str());
+        if (!made) throw std::runtime_error(made.error().sentence);
     }
 
     struct Length {
@@ -84,11 +84,11 @@ struct Scene {
     std::vector<Event> apply(const CachePlan& plan) {
         auto events = cache.apply(plan);
         if (!events) {
-            QTest::qFail(events.error().sentence.c_str(), __FILE__, __LINE__);
+            check.fail(events.error().sentence, __FILE__, __LINE__);
             return {};
         }
         state.apply(*events);
-        check();
+        verify();
         return *events;
     }
     std::vector<Event> grow(std::uint32_t id, Length length, std::uint32_t computed, std::uint32_t new_tokens) {
@@ -98,18 +98,19 @@ struct Scene {
         return apply(cache.plan_release(sequence(id, {}), Cause::sequence_finished, UINT32_MAX));
     }
     // The audit passes, the replay has the same tables, and every slot is counted once.
-    void check() {
+    void verify() {
         const auto sound = cache.audit();
-        QVERIFY2(sound, sound ? "" : sound.error().sentence.c_str());
+        CHECK_RESULT(sound);
         for (std::uint32_t id = 0; id < state.sequences().size(); ++id)
-            QCOMPARE(text(state.sequences()[id].table), text(cache.table(SequenceId(id))));
-        QCOMPARE(state.used_blocks(), cache.used_blocks());
-        QCOMPARE(state.free_order().size(), cache.free_order().size());
+            CHECK_EQUAL(text(state.sequences()[id].table), text(cache.table(SequenceId(id))));
+        CHECK_EQUAL(state.used_blocks(), cache.used_blocks());
+        CHECK_EQUAL(state.free_order().size(), cache.free_order().size());
         const SlotCounts slots = cache.count_slots({}, 7);
-        QCOMPARE(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
-                 std::uint64_t{cache.usable_blocks()} * cache.block_size());
+        CHECK_EQUAL(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
+                    std::uint64_t{cache.usable_blocks()} * cache.block_size());
     }
 
+    Check& check;
     ContiguousCache cache;
     LaneState state;
     std::vector<TokenId> known;
@@ -117,278 +118,280 @@ struct Scene {
     GrowRequest request;
 };
 
-}  // namespace
+// One output token more than the figure counts is forced: the last one is never written.
+struct Figure3Case {
+    int maxModelLength, prompt, output;
+    std::string slots;  // token cached reserved internal external free
+};
+Cases<Figure3Case> figure3_cases() {
+    Cases<Figure3Case> cases;
+    cases.add("A: 7 + 1 written, 2 reserved, 2,038 never used", {2048, 7, 4, "8 0 2 2038 0 0"});
+    cases.add("B: 3 + 1 written, 1 reserved, 507 never used", {512, 3, 3, "4 0 1 507 0 0"});
+    return cases;
+}
+void figure3(Check& check, const Figure3Case& row) {
+    const auto length = static_cast<std::uint32_t>(row.maxModelLength);
+    Scene scene(check, options(Reserve::max, length / 16 + 1, 16, length));
+    const Scene::Length request{static_cast<std::uint32_t>(row.prompt), static_cast<std::uint32_t>(row.output)};
+    scene.grow(0, request, 0, request.prompt);
+    CHECK_THAT(scene.grow(0, request, request.prompt, 1).empty());  // its slots were reserved
+    const SlotHolder holder{SequenceId(0), request.prompt + 1, request.tokens()};
+    CHECK_EQUAL(text(scene.cache.count_slots(std::span(&holder, 1), 0)), row.slots);
+}
 
-class TestContiguousCache : public QObject {
-    Q_OBJECT
+void figure13_thePoolOf15728SlotsHolds7ReservationsOf2048(Check& check) {
+    Scene scene(check, options(Reserve::max, 984, 16, 2048));
+    for (std::uint32_t id = 0; id < 7; ++id) scene.grow(id, {100, 100}, 0, 100);
+    const CachePlan eighth = scene.plan(7, {100, 100}, 0, 100);
+    CHECK_EQUAL(eighth.refused_because, Cause::pool_too_full);
+    CHECK_EQUAL(eighth.needed_blocks, 128u);
+    CHECK_EQUAL(eighth.free_blocks, 64u);  // the longest hole; 87 blocks are free
+    CHECK_EQUAL(scene.cache.free_blocks(), 87u);
+    const SlotCounts slots = scene.cache.count_slots({}, std::uint64_t{eighth.needed_blocks} * 16);
+    CHECK_EQUAL(slots.external, std::uint64_t{87 * 16});
+    CHECK_EQUAL(slots.free, std::uint64_t{0});
+    CHECK_EQUAL(scene.cache.most_slots(100, 2048), std::uint64_t{2048});
+}
 
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
+struct ReservationsAreAsLongAsTheirRuleSaysCase {
+    int reserve, maxModelLength, output, requested;
+};
+Cases<ReservationsAreAsLongAsTheirRuleSaysCase> reservationsAreAsLongAsTheirRuleSays_cases() {
+    Cases<ReservationsAreAsLongAsTheirRuleSaysCase> cases;
+    // A prompt of 10 tokens, of which the first step computes 6.
+    cases.add("max", {int(Reserve::max), 300, 25, 300});
+    cases.add("pow2: 25 as 32", {int(Reserve::pow2), 0, 25, 42});
+    cases.add("pow2: 32 stays", {int(Reserve::pow2), 0, 32, 42});
+    cases.add("pow2: 33 as 64", {int(Reserve::pow2), 0, 33, 74});
+    cases.add("pow2: 1 stays", {int(Reserve::pow2), 0, 1, 11});
+    cases.add("pow2: not beyond the context", {int(Reserve::pow2), 60, 33, 60});
+    cases.add("oracle", {int(Reserve::oracle), 0, 25, 34});
+    cases.add("grow", {int(Reserve::grow), 0, 25, 6});
+    return cases;
+}
+void reservationsAreAsLongAsTheirRuleSays(Check& check, const ReservationsAreAsLongAsTheirRuleSaysCase& row) {
+    Scene scene(check, options(Reserve(row.reserve), 1025, 1, static_cast<std::uint32_t>(row.maxModelLength)));
+    const Scene::Length length{10, static_cast<std::uint32_t>(row.output)};
+    scene.grow(0, length, 0, 6);
+    CHECK_EQUAL(scene.cache.requested_slots(scene.sequence(0, length), 6), static_cast<std::uint64_t>(row.requested));
+    const SlotHolder holder{SequenceId(0), 6, length.tokens()};
+    const SlotCounts slots = scene.cache.count_slots(std::span(&holder, 1), 0);
+    CHECK_EQUAL(slots.token, std::uint64_t{6});
+    CHECK_EQUAL(slots.token + slots.reserved + slots.internal, static_cast<std::uint64_t>(row.requested));
+    CHECK_EQUAL(slots.reserved, std::min<std::uint64_t>(static_cast<std::uint64_t>(row.requested), length.tokens()) - 6);
+    CHECK_EQUAL(slots.external, BuddyAllocator::chunk_blocks(static_cast<std::uint64_t>(row.requested)) - static_cast<std::uint64_t>(row.requested));
+}
 
-    // One output token more than the figure counts is forced: the last one is never written.
-    void figure3_data() {
-        QTest::addColumn<int>("maxModelLength");
-        QTest::addColumn<int>("prompt");
-        QTest::addColumn<int>("output");
-        QTest::addColumn<QByteArray>("slots");  // token cached reserved internal external free
-        QTest::newRow("A: 7 + 1 written, 2 reserved, 2,038 never used") << 2048 << 7 << 4 << QByteArray("8 0 2 2038 0 0");
-        QTest::newRow("B: 3 + 1 written, 1 reserved, 507 never used") << 512 << 3 << 3 << QByteArray("4 0 1 507 0 0");
-    }
-    void figure3() {
-        QFETCH(const int, maxModelLength);
-        QFETCH(const int, prompt);
-        QFETCH(const int, output);
-        QFETCH(const QByteArray, slots);
-        const auto length = static_cast<std::uint32_t>(maxModelLength);
-        Scene scene(options(Reserve::max, length / 16 + 1, 16, length));
-        const Scene::Length request{static_cast<std::uint32_t>(prompt), static_cast<std::uint32_t>(output)};
-        scene.grow(0, request, 0, request.prompt);
-        QVERIFY(scene.grow(0, request, request.prompt, 1).empty());  // its slots were reserved
-        const SlotHolder holder{SequenceId(0), request.prompt + 1, request.tokens()};
-        QCOMPARE(text(scene.cache.count_slots(std::span(&holder, 1), 0)), slots);
-    }
+void holesTooShortForTheHeadOfTheQueueAreExternal(Check& check) {
+    Scene scene(check, options(Reserve::oracle, 17, 4));
+    for (std::uint32_t id = 0; id < 4; ++id) scene.grow(id, {13, 4}, 0, 13);  // 16 slots, 4 blocks each
+    scene.release(1);
+    scene.release(3);
+    CHECK_EQUAL(scene.cache.free_blocks(), 8u);
+    CHECK_EQUAL(scene.cache.count_slots({}, 0).free, std::uint64_t{32});
+    CHECK_EQUAL(scene.cache.count_slots({}, 16).free, std::uint64_t{32});
+    CHECK_EQUAL(scene.cache.count_slots({}, 17).free, std::uint64_t{0});
+    CHECK_EQUAL(scene.cache.count_slots({}, 17).external, std::uint64_t{32});
+    CHECK_THAT(scene.plan(5, {13, 4}, 0, 13).fits());
+    CHECK_THAT(!scene.plan(5, {13, 5}, 0, 13).fits());
+    CHECK_EQUAL(text(scene.cache.free_order()), "5 6 7 8 13 14 15 16");
+}
 
-    void figure13_thePoolOf15728SlotsHolds7ReservationsOf2048() {
-        Scene scene(options(Reserve::max, 984, 16, 2048));
-        for (std::uint32_t id = 0; id < 7; ++id) scene.grow(id, {100, 100}, 0, 100);
-        const CachePlan eighth = scene.plan(7, {100, 100}, 0, 100);
-        QCOMPARE(eighth.refused_because, Cause::pool_too_full);
-        QCOMPARE(eighth.needed_blocks, 128u);
-        QCOMPARE(eighth.free_blocks, 64u);  // the longest hole; 87 blocks are free
-        QCOMPARE(scene.cache.free_blocks(), 87u);
-        const SlotCounts slots = scene.cache.count_slots({}, std::uint64_t{eighth.needed_blocks} * 16);
-        QCOMPARE(slots.external, std::uint64_t{87 * 16});
-        QCOMPARE(slots.free, std::uint64_t{0});
-        QCOMPARE(scene.cache.most_slots(100, 2048), std::uint64_t{2048});
-    }
+void growingCopiesIntoANewRunInEveryStep(Check& check) {
+    Scene scene(check, options(Reserve::grow, 17, 2));
+    const Scene::Length length{3, 10};
+    CHECK_EQUAL(text(scene.grow(0, length, 0, 3)), "allocate 1 0 0\nallocate 2 1 0");
+    // 3 tokens and one slot more: there is room in the chunk, but concatenating takes a new run.
+    CHECK_EQUAL(text(scene.grow(0, length, 3, 1)), "copy_on_write 1 3 2\ncopy_on_write 2 4 1\nfree 2 0 0\nfree 1 0 0");
+    CHECK_EQUAL(text(scene.cache.table(SequenceId(0))), "3 4");
+    // A fifth slot needs three blocks, a chunk of four.
+    const auto events = scene.grow(0, length, 4, 1);
+    CHECK_EQUAL(text(events), "copy_on_write 3 5 2\ncopy_on_write 4 6 2\nallocate 7 2 0\nallocate 8 3 0\nfree 4 0 0\nfree 3 0 0");
+    for (const Event& event : events) CHECK_EQUAL(event.cause, Cause::grown_by_copy);
+    // Blocks without tokens are not copied.
+    CHECK_EQUAL(text(scene.grow(0, length, 5, 1)),
+                "copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nallocate 4 3 0\n"
+                           "free 8 0 0\nfree 7 0 0\nfree 6 0 0\nfree 5 0 0");
+    const SlotHolder holder{SequenceId(0), 6, length.tokens()};
+    CHECK_EQUAL(text(scene.cache.count_slots(std::span(&holder, 1), 0)), "6 0 0 0 2 24");
+    CHECK_EQUAL(text(scene.release(0)), "free 4 0 0\nfree 3 0 0\nfree 2 0 0\nfree 1 0 0");
+    CHECK_EQUAL(scene.cache.used_blocks(), 0u);
+}
 
-    void reservationsAreAsLongAsTheirRuleSays_data() {
-        QTest::addColumn<int>("reserve");
-        QTest::addColumn<int>("maxModelLength");
-        QTest::addColumn<int>("output");
-        QTest::addColumn<int>("requested");
-        // A prompt of 10 tokens, of which the first step computes 6.
-        QTest::newRow("max") << int(Reserve::max) << 300 << 25 << 300;
-        QTest::newRow("pow2: 25 as 32") << int(Reserve::pow2) << 0 << 25 << 42;
-        QTest::newRow("pow2: 32 stays") << int(Reserve::pow2) << 0 << 32 << 42;
-        QTest::newRow("pow2: 33 as 64") << int(Reserve::pow2) << 0 << 33 << 74;
-        QTest::newRow("pow2: 1 stays") << int(Reserve::pow2) << 0 << 1 << 11;
-        QTest::newRow("pow2: not beyond the context") << int(Reserve::pow2) << 60 << 33 << 60;
-        QTest::newRow("oracle") << int(Reserve::oracle) << 0 << 25 << 34;
-        QTest::newRow("grow") << int(Reserve::grow) << 0 << 25 << 6;
-    }
-    void reservationsAreAsLongAsTheirRuleSays() {
-        QFETCH(const int, reserve);
-        QFETCH(const int, maxModelLength);
-        QFETCH(const int, output);
-        QFETCH(const int, requested);
-        Scene scene(options(Reserve(reserve), 1025, 1, static_cast<std::uint32_t>(maxModelLength)));
-        const Scene::Length length{10, static_cast<std::uint32_t>(output)};
-        scene.grow(0, length, 0, 6);
-        QCOMPARE(scene.cache.requested_slots(scene.sequence(0, length), 6), static_cast<std::uint64_t>(requested));
-        const SlotHolder holder{SequenceId(0), 6, length.tokens()};
-        const SlotCounts slots = scene.cache.count_slots(std::span(&holder, 1), 0);
-        QCOMPARE(slots.token, std::uint64_t{6});
-        QCOMPARE(slots.token + slots.reserved + slots.internal, static_cast<std::uint64_t>(requested));
-        QCOMPARE(slots.reserved, std::min<std::uint64_t>(static_cast<std::uint64_t>(requested), length.tokens()) - 6);
-        QCOMPARE(slots.external, BuddyAllocator::chunk_blocks(static_cast<std::uint64_t>(requested)) - static_cast<std::uint64_t>(requested));
-    }
-
-    void holesTooShortForTheHeadOfTheQueueAreExternal() {
-        Scene scene(options(Reserve::oracle, 17, 4));
-        for (std::uint32_t id = 0; id < 4; ++id) scene.grow(id, {13, 4}, 0, 13);  // 16 slots, 4 blocks each
-        scene.release(1);
-        scene.release(3);
-        QCOMPARE(scene.cache.free_blocks(), 8u);
-        QCOMPARE(scene.cache.count_slots({}, 0).free, std::uint64_t{32});
-        QCOMPARE(scene.cache.count_slots({}, 16).free, std::uint64_t{32});
-        QCOMPARE(scene.cache.count_slots({}, 17).free, std::uint64_t{0});
-        QCOMPARE(scene.cache.count_slots({}, 17).external, std::uint64_t{32});
-        QVERIFY(scene.plan(5, {13, 4}, 0, 13).fits());
-        QVERIFY(!scene.plan(5, {13, 5}, 0, 13).fits());
-        QCOMPARE(text(scene.cache.free_order()), QByteArray("5 6 7 8 13 14 15 16"));
-    }
-
-    void growingCopiesIntoANewRunInEveryStep() {
-        Scene scene(options(Reserve::grow, 17, 2));
-        const Scene::Length length{3, 10};
-        QCOMPARE(text(scene.grow(0, length, 0, 3)), QByteArray("allocate 1 0 0\nallocate 2 1 0"));
-        // 3 tokens and one slot more: there is room in the chunk, but concatenating takes a new run.
-        QCOMPARE(text(scene.grow(0, length, 3, 1)), QByteArray("copy_on_write 1 3 2\ncopy_on_write 2 4 1\nfree 2 0 0\nfree 1 0 0"));
-        QCOMPARE(text(scene.cache.table(SequenceId(0))), QByteArray("3 4"));
-        // A fifth slot needs three blocks, a chunk of four.
-        const auto events = scene.grow(0, length, 4, 1);
-        QCOMPARE(text(events), QByteArray("copy_on_write 3 5 2\ncopy_on_write 4 6 2\nallocate 7 2 0\nallocate 8 3 0\nfree 4 0 0\nfree 3 0 0"));
-        for (const Event& event : events) QCOMPARE(event.cause, Cause::grown_by_copy);
-        // Blocks without tokens are not copied.
-        QCOMPARE(text(scene.grow(0, length, 5, 1)),
-                 QByteArray("copy_on_write 5 1 2\ncopy_on_write 6 2 2\ncopy_on_write 7 3 1\nallocate 4 3 0\n"
-                            "free 8 0 0\nfree 7 0 0\nfree 6 0 0\nfree 5 0 0"));
-        const SlotHolder holder{SequenceId(0), 6, length.tokens()};
-        QCOMPARE(text(scene.cache.count_slots(std::span(&holder, 1), 0)), QByteArray("6 0 0 0 2 24"));
-        QCOMPARE(text(scene.release(0)), QByteArray("free 4 0 0\nfree 3 0 0\nfree 2 0 0\nfree 1 0 0"));
-        QCOMPARE(scene.cache.used_blocks(), 0u);
-    }
-
-    void aLoneSequenceGrowsAsFarAsMostSlotsSays_data() {
-        QTest::addColumn<int>("blocks");
-        QTest::addColumn<int>("blockSize");
-        for (const int blocks : {2, 3, 4, 8, 9, 13, 25, 64, 97, 100})
-            for (const int blockSize : {1, 3, 16}) QTest::addRow("%d x %d", blocks, blockSize) << blocks << blockSize;
-    }
-    void aLoneSequenceGrowsAsFarAsMostSlotsSays() {
-        QFETCH(const int, blocks);
-        QFETCH(const int, blockSize);
-        for (const std::uint32_t prompt : {1u, 2u, 7u, 40u, 200u})
-            for (const std::uint32_t step : {3u, 8u, 64u, 2048u}) {
-                Scene scene(options(Reserve::grow, static_cast<std::uint32_t>(blocks), static_cast<std::uint32_t>(blockSize)));
-                std::uint32_t computed = 0;
-                while (true) {
-                    const std::uint32_t more = computed < prompt ? std::min(step, prompt - computed) : 1;
-                    scene.plan(0, {prompt, 10000}, computed, more);  // fills in the request
-                    scene.request.whole_prompt = false;
-                    const CachePlan chunked = scene.cache.plan_grow(scene.request);
-                    if (!chunked.fits()) break;
-                    QVERIFY(scene.cache.apply(chunked));
-                    computed += more;
-                }
-                QCOMPARE(scene.cache.most_slots(prompt, step), std::uint64_t{computed});
-            }
-    }
-
-    void theLongestSequenceIsTheLongestThatCanBeReserved_data() {
-        QTest::addColumn<int>("reserve");
-        QTest::addColumn<int>("maxModelLength");
-        QTest::addColumn<int>("most");
-        // 24 blocks of 4 slots: the longest run has 64. A prompt of 10.
-        QTest::newRow("max fits") << int(Reserve::max) << 60 << 60;
-        QTest::newRow("max never fits") << int(Reserve::max) << 65 << 0;
-        QTest::newRow("oracle") << int(Reserve::oracle) << 0 << 64;
-        QTest::newRow("pow2: 10 + 32 reserved for 32 new tokens") << int(Reserve::pow2) << 0 << 41;
-        QTest::newRow("pow2 within a context that fits") << int(Reserve::pow2) << 60 << 60;
-    }
-    void theLongestSequenceIsTheLongestThatCanBeReserved() {
-        QFETCH(const int, reserve);
-        QFETCH(const int, maxModelLength);
-        QFETCH(const int, most);
-        Scene scene(options(Reserve(reserve), 25, 4, static_cast<std::uint32_t>(maxModelLength)));
-        QCOMPARE(scene.cache.most_slots(10, 2048), static_cast<std::uint64_t>(most));
-        for (std::uint32_t output = 1; output <= 80; ++output) {
-            const Scene::Length length{10, output};
-            if (maxModelLength > 0 && length.tokens() > static_cast<std::uint32_t>(maxModelLength)) break;
-            QCOMPARE(scene.plan(0, length, 0, 10).fits(), length.tokens() <= static_cast<std::uint32_t>(most));
-        }
-    }
-
-    void aRefusalTouchesNothing() {
-        Scene scene(options(Reserve::oracle, 9, 4));
-        scene.grow(0, {16, 1}, 0, 16);  // 4 of 8 blocks
-        const CachePlan plan = scene.plan(1, {17, 1}, 0, 17);
-        QCOMPARE(plan.refused_because, Cause::pool_too_full);
-        QVERIFY(!scene.cache.apply(plan));
-        scene.check();
-        const CachePlan stale = scene.plan(1, {4, 1}, 0, 4);
-        scene.release(0);
-        QVERIFY(!scene.cache.apply(stale));
-    }
-
-    void aGrowingPromptWaitsForRoomForAllOfIt() {
-        Scene scene(options(Reserve::grow, 9, 4));
-        scene.grow(0, {16, 1}, 0, 16);
-        const CachePlan whole = scene.plan(1, {20, 1}, 0, 4);
-        QCOMPARE(whole.refused_because, Cause::prompt_too_long_now);
-        QCOMPARE(whole.needed_blocks, 8u);
-        scene.request.whole_prompt = false;
-        QVERIFY(scene.cache.plan_grow(scene.request).fits());
-    }
-
-    void whatNeedsAPagedCacheIsRefused() {
-        Scene scene(options(Reserve::oracle, 9, 4));
-        const CacheSequence sequence = scene.sequence(0, {8, 1});
-        scene.grow(0, {8, 1}, 0, 8);
-        QVERIFY(!scene.cache.plan_fork(scene.sequence(1, {8, 1}), SequenceId(0), 8));
-        QVERIFY(!scene.cache.plan_evict(BlockId(1)));
-        QVERIFY(!scene.cache.plan_reset());
-        QVERIFY(!scene.cache.plan_swap_out(sequence, 8).fits());
-        QVERIFY(!scene.cache.plan_swap_in(sequence).fits());
-        QCOMPARE(scene.cache.match(sequence).tokens, 0u);
-        scene.check();
-        scene.release(0);
-        const auto reset = scene.cache.plan_reset();
-        QVERIFY(reset);
-        QCOMPARE(scene.apply(*reset).size(), std::size_t{1});
-    }
-
-    void contradictoryOptionsAreNamed_data() {
-        QTest::addColumn<QByteArray>("key");
-        for (const char* key : {"prefix_caching", "window", "swap_blocks", "max_model_len"}) QTest::newRow(key) << QByteArray(key);
-    }
-    void contradictoryOptionsAreNamed() {
-        QFETCH(const QByteArray, key);
-        CacheManagerOptions given = options(Reserve::max, 9, 4, 32);
-        QVERIFY(CacheManager::create(given));
-        if (key == "prefix_caching") given.prefix_caching = true;
-        if (key == "window") given.groups[0].span.window = 8;
-        if (key == "swap_blocks") given.host_blocks = 1;
-        if (key == "max_model_len") given.max_model_len = 0;
-        const auto made = CacheManager::create(given);
-        QVERIFY(!made);
-        QVERIFY2(made.error().message().find(key.constData()) != std::string::npos, made.error().message().c_str());
-    }
-
-    void aRandomWalkKeepsTablesAndSlots_data() {
-        QTest::addColumn<int>("reserve");
-        QTest::newRow("max") << int(Reserve::max);
-        QTest::newRow("pow2") << int(Reserve::pow2);
-        QTest::newRow("oracle") << int(Reserve::oracle);
-        QTest::newRow("grow") << int(Reserve::grow);
-    }
-    void aRandomWalkKeepsTablesAndSlots() {
-        QFETCH(const int, reserve);
-        Scene scene(options(Reserve(reserve), 200, 3, 90));
-        struct Running {
-            Scene::Length length;
+struct ALoneSequenceGrowsAsFarAsMostSlotsSaysCase {
+    int blocks, blockSize;
+};
+Cases<ALoneSequenceGrowsAsFarAsMostSlotsSaysCase> aLoneSequenceGrowsAsFarAsMostSlotsSays_cases() {
+    Cases<ALoneSequenceGrowsAsFarAsMostSlotsSaysCase> cases;
+    for (const int blocks : {2, 3, 4, 8, 9, 13, 25, 64, 97, 100})
+        for (const int blockSize : {1, 3, 16}) cases.add(printed("%d x %d", blocks, blockSize), {blocks, blockSize});
+    return cases;
+}
+void aLoneSequenceGrowsAsFarAsMostSlotsSays(Check& check, const ALoneSequenceGrowsAsFarAsMostSlotsSaysCase& row) {
+    for (const std::uint32_t prompt : {1u, 2u, 7u, 40u, 200u})
+        for (const std::uint32_t step : {3u, 8u, 64u, 2048u}) {
+            Scene scene(check, options(Reserve::grow, static_cast<std::uint32_t>(row.blocks), static_cast<std::uint32_t>(row.blockSize)));
             std::uint32_t computed = 0;
-        };
-        std::vector<std::optional<Running>> running(20);
-        std::mt19937 random(4711);
-        int refused = 0, grown = 0;
-        for (int step = 0; step < 4000 && !QTest::currentTestFailed(); ++step) {
-            const auto id = static_cast<std::uint32_t>(random() % running.size());
-            auto& slot = running[id];
-            if (!slot) slot = Running{{1 + static_cast<std::uint32_t>(random() % 40), 1 + static_cast<std::uint32_t>(random() % 50)}, 0};
-            const std::uint32_t more =
-                slot->computed < slot->length.prompt ? 1 + random() % (slot->length.prompt - slot->computed) : 1;
-            if (slot->computed + more > slot->length.tokens() || random() % 40 == 0) {
+            while (true) {
+                const std::uint32_t more = computed < prompt ? std::min(step, prompt - computed) : 1;
+                scene.plan(0, {prompt, 10000}, computed, more);  // fills in the request
+                scene.request.whole_prompt = false;
+                const CachePlan chunked = scene.cache.plan_grow(scene.request);
+                if (!chunked.fits()) break;
+                CHECK_THAT(scene.cache.apply(chunked));
+                computed += more;
+            }
+            CHECK_EQUAL(scene.cache.most_slots(prompt, step), std::uint64_t{computed});
+        }
+}
+
+struct TheLongestSequenceIsTheLongestThatCanBeReservedCase {
+    int reserve, maxModelLength, most;
+};
+Cases<TheLongestSequenceIsTheLongestThatCanBeReservedCase> theLongestSequenceIsTheLongestThatCanBeReserved_cases() {
+    Cases<TheLongestSequenceIsTheLongestThatCanBeReservedCase> cases;
+    // 24 blocks of 4 slots: the longest run has 64. A prompt of 10.
+    cases.add("max fits", {int(Reserve::max), 60, 60});
+    cases.add("max never fits", {int(Reserve::max), 65, 0});
+    cases.add("oracle", {int(Reserve::oracle), 0, 64});
+    cases.add("pow2: 10 + 32 reserved for 32 new tokens", {int(Reserve::pow2), 0, 41});
+    cases.add("pow2 within a context that fits", {int(Reserve::pow2), 60, 60});
+    return cases;
+}
+void theLongestSequenceIsTheLongestThatCanBeReserved(Check& check, const TheLongestSequenceIsTheLongestThatCanBeReservedCase& row) {
+    Scene scene(check, options(Reserve(row.reserve), 25, 4, static_cast<std::uint32_t>(row.maxModelLength)));
+    CHECK_EQUAL(scene.cache.most_slots(10, 2048), static_cast<std::uint64_t>(row.most));
+    for (std::uint32_t output = 1; output <= 80; ++output) {
+        const Scene::Length length{10, output};
+        if (row.maxModelLength > 0 && length.tokens() > static_cast<std::uint32_t>(row.maxModelLength)) break;
+        CHECK_EQUAL(scene.plan(0, length, 0, 10).fits(), length.tokens() <= static_cast<std::uint32_t>(row.most));
+    }
+}
+
+void aRefusalTouchesNothing(Check& check) {
+    Scene scene(check, options(Reserve::oracle, 9, 4));
+    scene.grow(0, {16, 1}, 0, 16);  // 4 of 8 blocks
+    const CachePlan plan = scene.plan(1, {17, 1}, 0, 17);
+    CHECK_EQUAL(plan.refused_because, Cause::pool_too_full);
+    CHECK_THAT(!scene.cache.apply(plan));
+    scene.verify();
+    const CachePlan stale = scene.plan(1, {4, 1}, 0, 4);
+    scene.release(0);
+    CHECK_THAT(!scene.cache.apply(stale));
+}
+
+void aGrowingPromptWaitsForRoomForAllOfIt(Check& check) {
+    Scene scene(check, options(Reserve::grow, 9, 4));
+    scene.grow(0, {16, 1}, 0, 16);
+    const CachePlan whole = scene.plan(1, {20, 1}, 0, 4);
+    CHECK_EQUAL(whole.refused_because, Cause::prompt_too_long_now);
+    CHECK_EQUAL(whole.needed_blocks, 8u);
+    scene.request.whole_prompt = false;
+    CHECK_THAT(scene.cache.plan_grow(scene.request).fits());
+}
+
+void whatNeedsAPagedCacheIsRefused(Check& check) {
+    Scene scene(check, options(Reserve::oracle, 9, 4));
+    const CacheSequence sequence = scene.sequence(0, {8, 1});
+    scene.grow(0, {8, 1}, 0, 8);
+    CHECK_THAT(!scene.cache.plan_fork(scene.sequence(1, {8, 1}), SequenceId(0), 8));
+    CHECK_THAT(!scene.cache.plan_evict(BlockId(1)));
+    CHECK_THAT(!scene.cache.plan_reset());
+    CHECK_THAT(!scene.cache.plan_swap_out(sequence, 8).fits());
+    CHECK_THAT(!scene.cache.plan_swap_in(sequence).fits());
+    CHECK_EQUAL(scene.cache.match(sequence).tokens, 0u);
+    scene.verify();
+    scene.release(0);
+    const auto reset = scene.cache.plan_reset();
+    CHECK_THAT(reset);
+    CHECK_EQUAL(scene.apply(*reset).size(), std::size_t{1});
+}
+
+Cases<std::string> contradictoryOptionsAreNamed_cases() {
+    Cases<std::string> cases;
+    for (const char* key : {"prefix_caching", "window", "swap_blocks", "max_model_len"}) cases.add(key, std::string(key));
+    return cases;
+}
+void contradictoryOptionsAreNamed(Check& check, const std::string& key) {
+    CacheManagerOptions given = options(Reserve::max, 9, 4, 32);
+    CHECK_THAT(CacheManager::create(given));
+    if (key == "prefix_caching") given.prefix_caching = true;
+    if (key == "window") given.groups[0].span.window = 8;
+    if (key == "swap_blocks") given.host_blocks = 1;
+    if (key == "max_model_len") given.max_model_len = 0;
+    const auto made = CacheManager::create(given);
+    CHECK_THAT(!made);
+    CHECK_OR_SAY(contains(made.error().message(), key), made.error().message());
+}
+
+Cases<int> aRandomWalkKeepsTablesAndSlots_cases() {
+    Cases<int> cases;
+    cases.add("max", int(Reserve::max));
+    cases.add("pow2", int(Reserve::pow2));
+    cases.add("oracle", int(Reserve::oracle));
+    cases.add("grow", int(Reserve::grow));
+    return cases;
+}
+void aRandomWalkKeepsTablesAndSlots(Check& check, int reserve) {
+    Scene scene(check, options(Reserve(reserve), 200, 3, 90));
+    struct Running {
+        Scene::Length length;
+        std::uint32_t computed = 0;
+    };
+    std::vector<std::optional<Running>> running(20);
+    std::mt19937 random(4711);
+    int refused = 0, grown = 0;
+    for (int step = 0; step < 4000 && !!check.good(); ++step) {
+        const auto id = static_cast<std::uint32_t>(random() % running.size());
+        auto& slot = running[id];
+        if (!slot) slot = Running{{1 + static_cast<std::uint32_t>(random() % 40), 1 + static_cast<std::uint32_t>(random() % 50)}, 0};
+        const std::uint32_t more =
+            slot->computed < slot->length.prompt ? 1 + random() % (slot->length.prompt - slot->computed) : 1;
+        if (slot->computed + more > slot->length.tokens() || random() % 40 == 0) {
+            scene.release(id);
+            slot.reset();
+        } else if (const CachePlan plan = scene.plan(id, slot->length, slot->computed, more); plan.fits()) {
+            scene.apply(plan);
+            slot->computed += more;
+            ++grown;
+        } else {
+            ++refused;
+            if (random() % 2) {
                 scene.release(id);
                 slot.reset();
-            } else if (const CachePlan plan = scene.plan(id, slot->length, slot->computed, more); plan.fits()) {
-                scene.apply(plan);
-                slot->computed += more;
-                ++grown;
-            } else {
-                ++refused;
-                if (random() % 2) {
-                    scene.release(id);
-                    slot.reset();
-                }
             }
-            std::vector<SlotHolder> holders;
-            std::uint64_t written = 0;
-            for (std::uint32_t index = 0; index < running.size(); ++index)
-                if (running[index] && running[index]->computed > 0) {
-                    holders.push_back({SequenceId(index), running[index]->computed, running[index]->length.tokens()});
-                    written += running[index]->computed;
-                }
-            const SlotCounts slots = scene.cache.count_slots(holders, random() % 100);
-            QCOMPARE(slots.token, written);
-            QCOMPARE(slots.token + slots.reserved + slots.internal + slots.external + slots.free, std::uint64_t{199 * 3});
-            if (Reserve(reserve) == Reserve::oracle) QCOMPARE(slots.internal, std::uint64_t{0});
-            if (Reserve(reserve) == Reserve::grow) QCOMPARE(slots.internal + slots.reserved, std::uint64_t{0});
         }
-        QVERIFY(refused > 50 && grown > 1000);  // both happened
+        std::vector<SlotHolder> holders;
+        std::uint64_t written = 0;
+        for (std::uint32_t index = 0; index < running.size(); ++index)
+            if (running[index] && running[index]->computed > 0) {
+                holders.push_back({SequenceId(index), running[index]->computed, running[index]->length.tokens()});
+                written += running[index]->computed;
+            }
+        const SlotCounts slots = scene.cache.count_slots(holders, random() % 100);
+        CHECK_EQUAL(slots.token, written);
+        CHECK_EQUAL(slots.token + slots.reserved + slots.internal + slots.external + slots.free, std::uint64_t{199 * 3});
+        if (Reserve(reserve) == Reserve::oracle) CHECK_EQUAL(slots.internal, std::uint64_t{0});
+        if (Reserve(reserve) == Reserve::grow) CHECK_EQUAL(slots.internal + slots.reserved, std::uint64_t{0});
     }
-};
+    CHECK_THAT(refused > 50 && grown > 1000);  // both happened
+}
 
-QTEST_GUILESS_MAIN(TestContiguousCache)
-#include "tst_contiguous_cache.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(figure3), figure3_cases());
+    claims.add(CLAIM(figure13_thePoolOf15728SlotsHolds7ReservationsOf2048));
+    claims.add(CLAIM(reservationsAreAsLongAsTheirRuleSays), reservationsAreAsLongAsTheirRuleSays_cases());
+    claims.add(CLAIM(holesTooShortForTheHeadOfTheQueueAreExternal));
+    claims.add(CLAIM(growingCopiesIntoANewRunInEveryStep));
+    claims.add(CLAIM(aLoneSequenceGrowsAsFarAsMostSlotsSays), aLoneSequenceGrowsAsFarAsMostSlotsSays_cases());
+    claims.add(CLAIM(theLongestSequenceIsTheLongestThatCanBeReserved), theLongestSequenceIsTheLongestThatCanBeReserved_cases());
+    claims.add(CLAIM(aRefusalTouchesNothing));
+    claims.add(CLAIM(aGrowingPromptWaitsForRoomForAllOfIt));
+    claims.add(CLAIM(whatNeedsAPagedCacheIsRefused));
+    claims.add(CLAIM(contradictoryOptionsAreNamed), contradictoryOptionsAreNamed_cases());
+    claims.add(CLAIM(aRandomWalkKeepsTablesAndSlots), aRandomWalkKeepsTablesAndSlots_cases());
+    return claims.rows();
+}

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Each of the seven invariants, broken on purpose, is found.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/cache/hash_index.h"
 #include "engine/cache/paged_audit.h"
+#include "tests/support/claims.h"
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -38,99 +37,123 @@ struct Scene {
     int broken() const {
         for (const Result<void>& result : {audit_pool(pool), audit_tables(pool, sequences, 4), index->audit()}) {
             if (result) continue;
-            const QString sentence = QString::fromStdString(result.error().sentence);
-            return QRegularExpression(QStringLiteral("invariant (\\d)")).match(sentence).captured(1).toInt();
+            const std::string sentence = result.error().sentence;
+            const std::string before = "invariant ";
+            const std::size_t at = sentence.find(before);
+            return at == std::string::npos ? 0 : sentence[at + before.size()] - '0';
         }
         return 0;
     }
 };
 
+void aSoundPoolPasses(Check& check) {
+    const Scene scene;
+    CHECK_THAT(scene.pool.hashed(BlockId{1}));
+    CHECK_EQUAL(scene.broken(), 0);
+}
+
+void aReferencedBlockInTheQueueIsFound(Check& check) {
+    Scene scene;
+    scene.pool.append(std::vector<BlockId>{BlockId{1}});
+    CHECK_EQUAL(scene.broken(), 1);
+}
+
+void aFreeBlockOutsideTheQueueIsFound(Check& check) {
+    Scene scene;
+    scene.pool.unlink(BlockId{4});
+    CHECK_EQUAL(scene.broken(), 1);
+}
+
+void theNullBlockInTheQueueIsFound(Check& check) {
+    Scene scene;
+    scene.pool.append(std::vector<BlockId>{null_block_id});
+    CHECK_EQUAL(scene.broken(), 1);
+}
+
+void aTableEntryWithoutAReferenceIsFound(Check& check) {
+    Scene scene;
+    scene.sequences.push_back(std::make_unique<PagedSequence>());
+    scene.sequences[1]->groups.resize(1);
+    scene.sequences[1]->groups[0].table = {BlockId{1}};
+    CHECK_EQUAL(scene.broken(), 3);
+}
+
+void aReferenceWithoutATableEntryIsFound(Check& check) {
+    Scene scene;
+    scene.pool.touch(BlockId{2});
+    CHECK_EQUAL(scene.broken(), 3);
+}
+
+void moreTokensThanSlotsAreFound(Check& check) {
+    Scene scene;
+    scene.sequences[0]->covered = 9;
+    CHECK_EQUAL(scene.broken(), 3);
+}
+
+void aNullEntryThatWasNotCountedIsFound(Check& check) {
+    Scene scene;
+    scene.group().table.push_back(null_block_id);
+    CHECK_EQUAL(scene.broken(), 3);
+    scene.group().nulls = 1;
+    CHECK_EQUAL(scene.broken(), 0);
+}
+
+void anIndexEntryWithoutItsHashIsFound(Check& check) {
+    Scene scene;
+    scene.pool.clear_hash(BlockId{1});
+    CHECK_EQUAL(scene.broken(), 4);
+}
+
+void anIndexEntryWithAnotherHashIsFound(Check& check) {
+    Scene scene;
+    scene.pool.set_hash(BlockId{1}, BlockHash{});
+    CHECK_EQUAL(scene.broken(), 4);
+}
+
+void aHashThatTheIndexDoesNotKnowIsFound(Check& check) {
+    Scene scene;
+    scene.pool.set_hash(BlockId{4}, BlockHash{});
+    CHECK_EQUAL(scene.broken(), 4);
+}
+
+void aHashOnABlockThatIsNotFullIsFound(Check& check) {
+    Scene scene;
+    scene.group().registered = 2;
+    scene.pool.set_hash(BlockId{2}, BlockHash{});
+    CHECK_EQUAL(scene.broken(), 5);
+}
+
+void aBlockTwiceInOneTableIsFound(Check& check) {
+    Scene scene;
+    scene.group().table.push_back(BlockId{1});
+    scene.pool.touch(BlockId{1});
+    CHECK_EQUAL(scene.broken(), 6);
+}
+
+void aHeldBlockIsNotLost(Check& check) {
+    Scene scene;
+    scene.pool.take();
+    scene.pool.release(BlockId{3}, true);
+    CHECK_EQUAL(scene.broken(), 0);
+}
+
 }  // namespace
 
-class TestPagedAudit : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void aSoundPoolPasses() {
-        const Scene scene;
-        QVERIFY(scene.pool.hashed(BlockId{1}));
-        QCOMPARE(scene.broken(), 0);
-    }
-    void aReferencedBlockInTheQueueIsFound() {
-        Scene scene;
-        scene.pool.append(std::vector<BlockId>{BlockId{1}});
-        QCOMPARE(scene.broken(), 1);
-    }
-    void aFreeBlockOutsideTheQueueIsFound() {
-        Scene scene;
-        scene.pool.unlink(BlockId{4});
-        QCOMPARE(scene.broken(), 1);
-    }
-    void theNullBlockInTheQueueIsFound() {
-        Scene scene;
-        scene.pool.append(std::vector<BlockId>{null_block_id});
-        QCOMPARE(scene.broken(), 1);
-    }
-    void aTableEntryWithoutAReferenceIsFound() {
-        Scene scene;
-        scene.sequences.push_back(std::make_unique<PagedSequence>());
-        scene.sequences[1]->groups.resize(1);
-        scene.sequences[1]->groups[0].table = {BlockId{1}};
-        QCOMPARE(scene.broken(), 3);
-    }
-    void aReferenceWithoutATableEntryIsFound() {
-        Scene scene;
-        scene.pool.touch(BlockId{2});
-        QCOMPARE(scene.broken(), 3);
-    }
-    void moreTokensThanSlotsAreFound() {
-        Scene scene;
-        scene.sequences[0]->covered = 9;
-        QCOMPARE(scene.broken(), 3);
-    }
-    void aNullEntryThatWasNotCountedIsFound() {
-        Scene scene;
-        scene.group().table.push_back(null_block_id);
-        QCOMPARE(scene.broken(), 3);
-        scene.group().nulls = 1;
-        QCOMPARE(scene.broken(), 0);
-    }
-    void anIndexEntryWithoutItsHashIsFound() {
-        Scene scene;
-        scene.pool.clear_hash(BlockId{1});
-        QCOMPARE(scene.broken(), 4);
-    }
-    void anIndexEntryWithAnotherHashIsFound() {
-        Scene scene;
-        scene.pool.set_hash(BlockId{1}, BlockHash{});
-        QCOMPARE(scene.broken(), 4);
-    }
-    void aHashThatTheIndexDoesNotKnowIsFound() {
-        Scene scene;
-        scene.pool.set_hash(BlockId{4}, BlockHash{});
-        QCOMPARE(scene.broken(), 4);
-    }
-    void aHashOnABlockThatIsNotFullIsFound() {
-        Scene scene;
-        scene.group().registered = 2;
-        scene.pool.set_hash(BlockId{2}, BlockHash{});
-        QCOMPARE(scene.broken(), 5);
-    }
-    void aBlockTwiceInOneTableIsFound() {
-        Scene scene;
-        scene.group().table.push_back(BlockId{1});
-        scene.pool.touch(BlockId{1});
-        QCOMPARE(scene.broken(), 6);
-    }
-    void aHeldBlockIsNotLost() {
-        Scene scene;
-        scene.pool.take();
-        scene.pool.release(BlockId{3}, true);
-        QCOMPARE(scene.broken(), 0);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestPagedAudit)
-#include "tst_paged_audit.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(aSoundPoolPasses));
+    claims.add(CLAIM(aReferencedBlockInTheQueueIsFound));
+    claims.add(CLAIM(aFreeBlockOutsideTheQueueIsFound));
+    claims.add(CLAIM(theNullBlockInTheQueueIsFound));
+    claims.add(CLAIM(aTableEntryWithoutAReferenceIsFound));
+    claims.add(CLAIM(aReferenceWithoutATableEntryIsFound));
+    claims.add(CLAIM(moreTokensThanSlotsAreFound));
+    claims.add(CLAIM(aNullEntryThatWasNotCountedIsFound));
+    claims.add(CLAIM(anIndexEntryWithoutItsHashIsFound));
+    claims.add(CLAIM(anIndexEntryWithAnotherHashIsFound));
+    claims.add(CLAIM(aHashThatTheIndexDoesNotKnowIsFound));
+    claims.add(CLAIM(aHashOnABlockThatIsNotFullIsFound));
+    claims.add(CLAIM(aBlockTwiceInOneTableIsFound));
+    claims.add(CLAIM(aHeldBlockIsNotLost));
+    return claims.rows();
+}

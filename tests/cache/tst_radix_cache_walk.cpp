@@ -3,14 +3,13 @@
 // Oracle R12 through the manager: random steps of a scheduler over a radix tree. A model keeps what lies in every slot, a
 // name of the whole prefix up to its token, moves it as the events say, and looks after every step whether each sequence
 // reads its own prefix. Audit and replay come with the driver.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "tests/cache/cache_driver.h"
+#include "tests/support/claims.h"
 
 #include <random>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -25,7 +24,8 @@ std::uint64_t prefix_name(const CacheDriver::Sequence& sequence, std::uint32_t p
 }
 
 struct Walk {
-    explicit Walk(RadixEviction eviction) : driver(options(eviction)), content(pool_blocks), host(host_blocks) {
+    Walk(Check& found, RadixEviction eviction)
+        : check(found), driver(options(eviction)), content(pool_blocks), host(host_blocks) {
         driver.notes = false;
     }
     static CacheManagerOptions options(RadixEviction eviction) {
@@ -134,7 +134,7 @@ struct Walk {
         const std::uint32_t id = next++;
         std::vector<TokenId> more(1 + pick(5));
         for (TokenId& token : more) token = TokenId(pick(3));
-        QVERIFY(driver.fork(id, parent.id, position, more));
+        CHECK_THAT(driver.fork(id, parent.id, position, more));
         running.push_back({id, position + std::uint32_t(more.size()) + pick(8), position, false, false});
     }
 
@@ -175,17 +175,17 @@ struct Walk {
         const auto table = driver.cache->table(SequenceId(one.id));
         for (std::uint32_t at = one.before; at < of(one).computed; ++at) {
             std::uint64_t& slot = content[table[at / block_size].value][at % block_size];
-            QVERIFY2(slot == 0 || slot == prefix_name(of(one), at) || driver.cache->owners(table[at / block_size]) == 1,
-                     "a slot that others read is overwritten");
+            CHECK_OR_SAY(slot == 0 || slot == prefix_name(of(one), at) || driver.cache->owners(table[at / block_size]) == 1, "a slot that others read is overwritten");
             slot = prefix_name(of(one), at);
         }
     }
     void read(const Running& one) {
         const auto table = driver.cache->table(SequenceId(one.id));
         for (std::uint32_t at = 0; at < of(one).computed; ++at)
-            QCOMPARE(content[table[at / block_size].value][at % block_size], prefix_name(of(one), at));
+            CHECK_EQUAL(content[table[at / block_size].value][at % block_size], prefix_name(of(one), at));
     }
 
+    Check& check;
     CacheDriver driver;
     std::vector<Slots> content, host;
     std::vector<Running> running, waiting;
@@ -194,41 +194,37 @@ struct Walk {
     std::mt19937_64 random{20260716};
 };
 
+Cases<int> R12_everySequenceReadsItsOwnPrefix_cases() {
+    Cases<int> cases;
+    cases.add("lru", int(RadixEviction::lru));
+    cases.add("lfu", int(RadixEviction::lfu));
+    cases.add("fifo", int(RadixEviction::fifo));
+    cases.add("priority", int(RadixEviction::priority));
+    return cases;
+}
+void R12_everySequenceReadsItsOwnPrefix(Check& check, int eviction) {
+    Walk walk(check, RadixEviction(eviction));
+    for (int step = 0; step < 1500; ++step) {
+        walk.step();
+        if (!check.good()) FAIL_ROW("in step " + std::to_string(step));
+    }
+    // Everything happened often.
+    CHECK_THAT(walk.hits > 250);
+    CHECK_THAT(walk.duplicates > 40);
+    CHECK_THAT(walk.copies > 50);
+    CHECK_THAT(walk.evictions > 250);
+    CHECK_THAT(walk.swaps > 25);
+    for (const Walk::Running& one : walk.running) walk.driver.release(one.id);
+    CHECK_EQUAL(walk.driver.cache->used_blocks(), 0u);
+    CHECK_EQUAL(walk.driver.cache->free_blocks() + walk.driver.cache->cached_blocks(), pool_blocks - 1);
+    CHECK_THAT(walk.driver.apply(*walk.driver.cache->plan_reset()));
+    CHECK_EQUAL(walk.driver.cache->free_blocks(), pool_blocks - 1);
+}
+
 }  // namespace
 
-class TestRadixCacheWalk : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void R12_everySequenceReadsItsOwnPrefix_data() {
-        QTest::addColumn<int>("eviction");
-        QTest::newRow("lru") << int(RadixEviction::lru);
-        QTest::newRow("lfu") << int(RadixEviction::lfu);
-        QTest::newRow("fifo") << int(RadixEviction::fifo);
-        QTest::newRow("priority") << int(RadixEviction::priority);
-    }
-    void R12_everySequenceReadsItsOwnPrefix() {
-        QFETCH(const int, eviction);
-        Walk walk{RadixEviction(eviction)};
-        for (int step = 0; step < 1500; ++step) {
-            walk.step();
-            if (QTest::currentTestFailed()) QFAIL(qPrintable(QStringLiteral("in step %1").arg(step)));
-        }
-        // Everything happened often.
-        QVERIFY(walk.hits > 250);
-        QVERIFY(walk.duplicates > 40);
-        QVERIFY(walk.copies > 50);
-        QVERIFY(walk.evictions > 250);
-        QVERIFY(walk.swaps > 25);
-        for (const Walk::Running& one : walk.running) walk.driver.release(one.id);
-        QCOMPARE(walk.driver.cache->used_blocks(), 0u);
-        QCOMPARE(walk.driver.cache->free_blocks() + walk.driver.cache->cached_blocks(), pool_blocks - 1);
-        QVERIFY(walk.driver.apply(*walk.driver.cache->plan_reset()));
-        QCOMPARE(walk.driver.cache->free_blocks(), pool_blocks - 1);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestRadixCacheWalk)
-#include "tst_radix_cache_walk.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(R12_everySequenceReadsItsOwnPrefix), R12_everySequenceReadsItsOwnPrefix_cases());
+    return claims.rows();
+}

@@ -2,16 +2,16 @@
 //
 // Oracle R12: available + evictable + protected = total after any sequence of insert, match, lock and evict. A random walk
 // against a model that knows nothing but a set of prefixes.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/cache/radix_tree.h"
 #include "tests/cache/radix_test_hash.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <map>
 #include <random>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -28,7 +28,7 @@ using Model = std::map<std::pair<std::string, Tokens>, Page>;
 struct Walk {
     static constexpr std::uint32_t pool_pages = 300;
 
-    Walk(std::uint32_t page_size, RadixEviction policy) : page(page_size), tree(page_size, policy) {
+    Walk(Check& found, std::uint32_t page_size, RadixEviction policy) : check(found), page(page_size), tree(page_size, policy) {
         for (std::uint32_t id = pool_pages; id >= 1; --id) available.emplace_back(id);
     }
 
@@ -59,7 +59,7 @@ struct Walk {
         const std::size_t present = longest(extra, key);
         const auto inserted = tree.insert({key, {extra, {}}}, blocks, page_hashes({key, {extra, {}}}, page),
                                           std::uniform_int_distribution(-2, 2)(random));
-        QCOMPARE(std::size_t{inserted.present}, present);
+        CHECK_EQUAL(std::size_t{inserted.present}, present);
         for (std::size_t index = 0; index < pages; ++index) {
             if (index * page < present) available.push_back(blocks[index]);  // the caller's duplicate
             else
@@ -71,13 +71,13 @@ struct Walk {
         const Tokens key = tokens();
         const std::string extra = adapter();
         const std::size_t length = longest(extra, key);
-        QCOMPARE(std::size_t{tree.matching_tokens({key, {extra, {}}})}, length);
+        CHECK_EQUAL(std::size_t{tree.matching_tokens({key, {extra, {}}})}, length);
         const auto match = tree.match({key, {extra, {}}});
-        QCOMPARE(match.pages.size() * page, length);
-        QCOMPARE(tree.path_pages(match.node), match.pages);
+        CHECK_EQUAL(match.pages.size() * page, length);
+        CHECK_EQUAL(tree.path_pages(match.node), match.pages);
         for (std::size_t index = 0; index < match.pages.size(); ++index)
-            QCOMPARE(match.pages[index],
-                     model.at({extra, Tokens(key.begin(), key.begin() + std::ptrdiff_t((index + 1) * page))}).block);
+            CHECK_EQUAL(match.pages[index],
+                        model.at({extra, Tokens(key.begin(), key.begin() + std::ptrdiff_t((index + 1) * page))}).block);
         if (std::uniform_int_distribution(0, 2)(random) == 0) return;
         tree.lock(match.node);
         tree.count_hit(match.node);
@@ -114,38 +114,39 @@ struct Walk {
                     std::equal(found->first.second.begin(), found->first.second.end(), key.second.begin()))
                     behind += page;
         const std::vector<BlockId> pages = tree.evict_page(block);
-        QCOMPARE(std::uint64_t{pages.size() * page}, behind);
+        CHECK_EQUAL(std::uint64_t{pages.size() * page}, behind);
         forget(pages, behind);
     }
 
     // Pages go from the end of a prefix, and never locked ones.
     void forget(const std::vector<BlockId>& pages, std::uint64_t at_least) {
-        QVERIFY(pages.size() * page >= at_least);
+        CHECK_THAT(pages.size() * page >= at_least);
         for (const BlockId block : pages) {
             const auto found = std::find_if(model.begin(), model.end(), [&](const auto& entry) { return entry.second.block == block; });
-            QVERIFY(found != model.end());
-            QCOMPARE(found->second.locks, 0);
+            CHECK_THAT(found != model.end());
+            CHECK_EQUAL(found->second.locks, 0);
             // In a map ordered by tokens, what continues a prefix stands right behind it.
             const auto next = std::next(found);
-            QVERIFY(next == model.end() || next->first.first != found->first.first ||
-                    next->first.second.size() <= found->first.second.size() ||
-                    !std::equal(found->first.second.begin(), found->first.second.end(), next->first.second.begin()));
+            CHECK_THAT(next == model.end() || next->first.first != found->first.first ||
+                       next->first.second.size() <= found->first.second.size() ||
+                       !std::equal(found->first.second.begin(), found->first.second.end(), next->first.second.begin()));
             model.erase(found);
             available.push_back(block);
         }
     }
 
-    void check() const {
+    void verify() const {
         const auto sound = tree.audit();
-        QVERIFY2(sound, sound ? "" : sound.error().sentence.c_str());
+        CHECK_RESULT(sound);
         std::uint64_t locked_tokens = 0;
         for (const auto& [key, entry] : model) locked_tokens += entry.locks > 0 ? page : 0;
-        QCOMPARE(tree.protected_tokens(), locked_tokens);
-        QCOMPARE(tree.total_tokens(), std::uint64_t{model.size() * page});
-        QCOMPARE(available.size() * page + tree.evictable_tokens() + tree.protected_tokens(),
-                 std::uint64_t{pool_pages} * page);
+        CHECK_EQUAL(tree.protected_tokens(), locked_tokens);
+        CHECK_EQUAL(tree.total_tokens(), std::uint64_t{model.size() * page});
+        CHECK_EQUAL(available.size() * page + tree.evictable_tokens() + tree.protected_tokens(),
+                    std::uint64_t{pool_pages} * page);
     }
 
+    Check& check;
     std::uint32_t page;
     RadixTree tree;
     Model model;
@@ -154,45 +155,42 @@ struct Walk {
     std::mt19937_64 random{20260617};
 };
 
+struct R12_availableEvictableAndProtectedAreTheTotalCase {
+    int page, policy;
+};
+Cases<R12_availableEvictableAndProtectedAreTheTotalCase> r12_availableEvictableAndProtectedAreTheTotal_cases() {
+    Cases<R12_availableEvictableAndProtectedAreTheTotalCase> cases;
+    cases.add("page 1, lru", {1, int(RadixEviction::lru)});
+    cases.add("page 3, lfu", {3, int(RadixEviction::lfu)});
+    cases.add("page 4, fifo", {4, int(RadixEviction::fifo)});
+    cases.add("page 16, priority", {16, int(RadixEviction::priority)});
+    return cases;
+}
+void r12_availableEvictableAndProtectedAreTheTotal(Check& check, const R12_availableEvictableAndProtectedAreTheTotalCase& row) {
+    Walk walk(check, static_cast<std::uint32_t>(row.page), RadixEviction(row.policy));
+    std::discrete_distribution<int> operation{40, 25, 25, 6, 4};
+    for (int step = 0; step < 5000; ++step) {
+        switch (operation(walk.random)) {
+        case 0: walk.insert(); break;
+        case 1: walk.match(); break;
+        case 2: walk.unlock(); break;
+        case 3: walk.evict(); break;
+        case 4: walk.evict_page(); break;
+        }
+        walk.verify();
+        if (!check.good()) FAIL_ROW("at operation " + std::to_string(step));
+    }
+    while (!walk.locked.empty()) walk.unlock();
+    walk.forget(walk.tree.evict(UINT64_MAX), 0);
+    walk.verify();
+    CHECK_EQUAL(walk.available.size(), std::size_t{Walk::pool_pages});  // nothing leaked
+    CHECK_EQUAL(walk.tree.walk().size(), std::size_t{1});
+}
+
 }  // namespace
 
-class TestRadixWalk : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void r12_availableEvictableAndProtectedAreTheTotal_data() {
-        QTest::addColumn<int>("page");
-        QTest::addColumn<int>("policy");
-        QTest::newRow("page 1, lru") << 1 << int(RadixEviction::lru);
-        QTest::newRow("page 3, lfu") << 3 << int(RadixEviction::lfu);
-        QTest::newRow("page 4, fifo") << 4 << int(RadixEviction::fifo);
-        QTest::newRow("page 16, priority") << 16 << int(RadixEviction::priority);
-    }
-    void r12_availableEvictableAndProtectedAreTheTotal() {
-        QFETCH(const int, page);
-        QFETCH(const int, policy);
-        Walk walk(static_cast<std::uint32_t>(page), RadixEviction(policy));
-        std::discrete_distribution<int> operation{40, 25, 25, 6, 4};
-        for (int step = 0; step < 5000; ++step) {
-            switch (operation(walk.random)) {
-            case 0: walk.insert(); break;
-            case 1: walk.match(); break;
-            case 2: walk.unlock(); break;
-            case 3: walk.evict(); break;
-            case 4: walk.evict_page(); break;
-            }
-            walk.check();
-            if (QTest::currentTestFailed()) QFAIL(qPrintable(QStringLiteral("at operation %1").arg(step)));
-        }
-        while (!walk.locked.empty()) walk.unlock();
-        walk.forget(walk.tree.evict(UINT64_MAX), 0);
-        walk.check();
-        QCOMPARE(walk.available.size(), std::size_t{Walk::pool_pages});  // nothing leaked
-        QCOMPARE(walk.tree.walk().size(), std::size_t{1});
-    }
-};
-
-QTEST_GUILESS_MAIN(TestRadixWalk)
-#include "tst_radix_walk.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(r12_availableEvictableAndProtectedAreTheTotal), r12_availableEvictableAndProtectedAreTheTotal_cases());
+    return claims.rows();
+}

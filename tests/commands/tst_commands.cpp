@@ -10,6 +10,9 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
+#include <cmath>
+
 namespace {
 
 struct Outcome {
@@ -25,6 +28,7 @@ Outcome kvloupe(const QStringList& words, const QString& home) {
         environment.remove(QString::fromLatin1(name));
     environment.insert(QStringLiteral("HOME"), home);
     environment.remove(QStringLiteral("XDG_STATE_HOME"));
+    environment.remove(QStringLiteral("XDG_DATA_HOME"));
     process.setProcessEnvironment(environment);
     process.start(QStringLiteral(KVLOUPE_PROGRAM), words);
     Outcome outcome;
@@ -105,6 +109,39 @@ private Q_SLOTS:
         QVERIFY(devices.first().toObject().value("available").toBool());
         for (const QJsonValue& device : devices)
             QVERIFY(!device.toObject().value("detail").toString().isEmpty());
+    }
+
+    void benchMeasuresTheCeilingsAndDevicesKeepsThem() {
+        const QString home = m_folder.filePath(QStringLiteral("bench-home"));
+        const auto cpu = [&home] {
+            return QJsonDocument::fromJson(kvloupe({"devices", "--json"}, home).out).array().first().toObject();
+        };
+        QVERIFY(!cpu().contains("ceilings"));
+        const Outcome outcome = kvloupe({"bench", "bundled", "--prompt", "16", "--new", "4", "--json"}, home);
+        QVERIFY2(outcome.status == 0, outcome.err.constData());
+        const QJsonObject figures = QJsonDocument::fromJson(outcome.out).array().first().toObject();
+        const QJsonObject kept = cpu().value("ceilings").toObject();
+        for (const char* key : {"read_bandwidth_bytes_per_s", "copy_bandwidth_bytes_per_s", "matrix_flop_per_s"}) {
+            QVERIFY2(figures.value(QLatin1String(key)).toDouble() > 0, key);
+            QCOMPARE(kept.value(QLatin1String(key)), figures.value(QLatin1String(key)));
+        }
+        QCOMPARE(kept.value("matrix_type").toString(), QStringLiteral("f32"));
+        for (const char* phase : {"decode", "prefill"}) {
+            const QJsonArray stages = figures.value(QLatin1String(phase)).toObject().value("stages").toArray();
+            QVERIFY(stages.size() > 10);
+            for (const QJsonValue& value : stages) {
+                const QJsonObject stage = value.toObject();
+                const double seconds = stage.value("us").toDouble() * 1e-6;
+                const double memory = stage.value("bytes").toDouble() / seconds / figures.value("read_bandwidth_bytes_per_s").toDouble();
+                const double compute = stage.value("flops").toDouble() / seconds / figures.value("matrix_flop_per_s").toDouble();
+                const double share = stage.value("share_of_ceiling").toDouble();
+                QVERIFY(std::abs(share - std::max(memory, compute)) <= 1e-6 * (1 + share));
+                const QString bound = stage.value("bound").toString();
+                QCOMPARE(bound, share < 0.3 ? QStringLiteral("latency") : memory >= compute ? QStringLiteral("memory") : QStringLiteral("compute"));
+            }
+        }
+        const Outcome text = kvloupe({"devices"}, home);
+        QVERIFY2(text.out.contains("measured " + kept.value("measured_on").toString().toUtf8() + ": read "), text.out.constData());
     }
 
     void sampleScenariosRunAndLeaveTheirFiles_data() {

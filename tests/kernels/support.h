@@ -4,9 +4,10 @@
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/kernels.h"
+#include "tests/support/claims.h"
 #include "tests/support/kernel_data.h"
 
-#include <QtTest/QtTest>
 #include <hwy/targets.h>
 
 namespace kvloupe::test {
@@ -46,7 +47,5 @@ public:
     UseTarget(const UseTarget&) = delete;
     UseTarget& operator=(const UseTarget&) = delete;
 };
-
-inline QString label(const QByteArray& text) { return QString::fromUtf8(text); }
 
 }  // namespace kvloupe::test

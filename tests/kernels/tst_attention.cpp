@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cpu/scalar.h"
 #include "tests/kernels/support.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <map>
 
@@ -90,131 +92,129 @@ Run run(const Case& c, unsigned threads, unsigned seed, bool compare) {
     return result;
 }
 
-}  // namespace
-
-class TestAttention : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void equalsTheScalarTwin_data() {
-        QTest::addColumn<int>("type_k");
-        QTest::addColumn<int>("type_v");
-        QTest::addColumn<int>("head_dim");
-        QTest::addColumn<int>("query_heads");
-        QTest::addColumn<int>("kv_heads");
-        for (DType k : float_types)
-            for (int head_dim : {8, 16, 64, 80, 96, 128, 256, 12, 1})
-                for (auto [queries, kv] : {std::pair{1, 1}, {4, 4}, {6, 2}, {9, 3}, {8, 1}, {20, 1}, {5, 1}})
-                    QTest::addRow("%s, %d values, %d query heads, %d KV heads", name_of(k).data(), head_dim, queries, kv)
-                        << int(k) << int(k == DType::f16 ? DType::f32 : k == DType::f32 ? DType::bf16 : DType::f16) << head_dim << queries << kv;
+struct EqualsTheScalarTwinCase {
+    int type_k, type_v, head_dim, query_heads, kv_heads;
+};
+Cases<EqualsTheScalarTwinCase> equalsTheScalarTwin_cases() {
+    Cases<EqualsTheScalarTwinCase> cases;
+    for (DType k : float_types)
+        for (int head_dim : {8, 16, 64, 80, 96, 128, 256, 12, 1})
+            for (auto [queries, kv] : {std::pair{1, 1}, {4, 4}, {6, 2}, {9, 3}, {8, 1}, {20, 1}, {5, 1}})
+                cases.add(printed("%s, %d values, %d query heads, %d KV heads", name_of(k).data(), head_dim, queries, kv), {int(k), int(k == DType::f16 ? DType::f32 : k == DType::f32 ? DType::bf16 : DType::f16), head_dim, queries, kv});
+    return cases;
+}
+void equalsTheScalarTwin(Check& check, const EqualsTheScalarTwinCase& row) {
+    // One decode, one decode across tile borders, one prefill, one chunk of a prefill.
+    Case c{{{0, 1}, {300, 1}, {0, 21}, {250, 9}}, std::uint32_t(row.query_heads), std::uint32_t(row.kv_heads), std::uint32_t(row.head_dim), 16, DType(row.type_k), DType(row.type_v)};
+    const Run first = run(c, 1, 5, true);
+    CHECK_THAT(!first.out.empty());
+    const double difference = relative_difference(first.out, first.expected, first.out.size());
+    CHECK_BELOW(difference, 2e-6);
+    CHECK_BELOW(first.largest_probe_difference, 2e-6);
+    for (unsigned threads : {2u, 3u}) {
+        const Run other = run(c, threads, 5, false);
+        CHECK_EQUAL(other.out, first.out);
+        CHECK_EQUAL(other.probe.weights, first.probe.weights);
     }
-    void equalsTheScalarTwin() {
-        QFETCH(int, type_k);
-        QFETCH(int, type_v);
-        QFETCH(int, head_dim);
-        QFETCH(int, query_heads);
-        QFETCH(int, kv_heads);
-        // One decode, one decode across tile borders, one prefill, one chunk of a prefill.
-        Case c{{{0, 1}, {300, 1}, {0, 21}, {250, 9}}, std::uint32_t(query_heads), std::uint32_t(kv_heads), std::uint32_t(head_dim), 16, DType(type_k), DType(type_v)};
-        const Run first = run(c, 1, 5, true);
-        QVERIFY(!first.out.empty());
-        const double difference = relative_difference(first.out, first.expected, first.out.size());
-        QVERIFY2(difference < 2e-6, qPrintable(QString::number(difference)));
-        QVERIFY2(first.largest_probe_difference < 2e-6, qPrintable(QString::number(first.largest_probe_difference)));
-        for (unsigned threads : {2u, 3u}) {
-            const Run other = run(c, threads, 5, false);
-            QCOMPARE(other.out, first.out);
-            QCOMPARE(other.probe.weights, first.probe.weights);
+}
+
+struct BlockSizeDoesNotChangeABitCase {
+    int length, rows;
+};
+Cases<BlockSizeDoesNotChangeABitCase> blockSizeDoesNotChangeABit_cases() {
+    Cases<BlockSizeDoesNotChangeABitCase> cases;
+    for (int length : {1, 6, 7, 8, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1030})
+        for (int rows : {1, 2, 37})
+            if (rows <= length) cases.add(printed("%d tokens, %d rows", length, rows), {length, rows});
+    return cases;
+}
+void blockSizeDoesNotChangeABit(Check& check, const BlockSizeDoesNotChangeABitCase& row) {
+    std::vector<float> first;
+    for (std::uint32_t block_size : {1u, 7u, 16u, 256u, std::uint32_t(row.length)})
+        for (unsigned threads : {1u, 2u, 3u}) {
+            Case c{{{std::uint32_t(row.length - row.rows), std::uint32_t(row.rows)}}, 6, 2, 24, block_size, DType::f16, DType::bf16};
+            const Run result = run(c, threads, block_size + threads, first.empty());
+            if (first.empty()) {
+                const double difference = relative_difference(result.out, result.expected, result.out.size());
+                CHECK_BELOW(difference, 2e-6);
+                first = result.out;
+            }
+            CHECK_THAT(!result.out.empty());
+            CHECK_EQUAL(result.out, first);
         }
-    }
+}
 
-    void blockSizeDoesNotChangeABit_data() {
-        QTest::addColumn<int>("length");
-        QTest::addColumn<int>("rows");
-        for (int length : {1, 6, 7, 8, 15, 16, 17, 255, 256, 257, 511, 512, 513, 1030})
-            for (int rows : {1, 2, 37})
-                if (rows <= length) QTest::addRow("%d tokens, %d rows", length, rows) << length << rows;
-    }
-    void blockSizeDoesNotChangeABit() {
-        QFETCH(int, length);
-        QFETCH(int, rows);
-        std::vector<float> first;
-        for (std::uint32_t block_size : {1u, 7u, 16u, 256u, std::uint32_t(length)})
-            for (unsigned threads : {1u, 2u, 3u}) {
-                Case c{{{std::uint32_t(length - rows), std::uint32_t(rows)}}, 6, 2, 24, block_size, DType::f16, DType::bf16};
-                const Run result = run(c, threads, block_size + threads, first.empty());
-                if (first.empty()) {
-                    const double difference = relative_difference(result.out, result.expected, result.out.size());
-                    QVERIFY2(difference < 2e-6, qPrintable(QString::number(difference)));
-                    first = result.out;
-                }
-                QVERIFY(!result.out.empty());
-                QCOMPARE(result.out, first);
+// The rows of a prefill give what decoding token by token gives.
+void aRowIsTheSameInPrefillAndInDecode(Check& check) {
+    Case whole{{{0, 300}}, 6, 2, 64, 16, DType::f16, DType::f16};
+    const Run prefill = run(whole, 2, 1, false);
+    const std::size_t width = 6 * 64;
+    // The same queries: random_floats(count) with one seed is the same stream, so row 0 of a decode has row 0's query.
+    Case one{{{0, 1}}, 6, 2, 64, 7, DType::f16, DType::f16};
+    const Run decode = run(one, 1, 2, false);
+    CHECK_THAT(std::equal(decode.out.begin(), decode.out.end(), prefill.out.begin()));
+    CHECK_EQUAL(prefill.out.size(), 300 * width);
+}
+
+void everyInstructionSetComputesTheSame(Check& check) {
+    for (std::int64_t target : {std::int64_t(HWY_AVX3), std::int64_t(HWY_AVX2), std::int64_t(HWY_SSE4), std::int64_t(HWY_STATIC_TARGET)}) {
+        if (target != HWY_STATIC_TARGET && (hwy::SupportedTargets() & target) == 0) continue;
+        const UseTarget use(target);
+        for (DType type : float_types)
+            for (std::uint32_t head_dim : {8u, 20u, 64u}) {
+                const Run result = run({{{280, 3}, {0, 5}}, 6, 2, head_dim, 16, type, type}, 2, 3, true);
+                const double difference = relative_difference(result.out, result.expected, result.out.size());
+                CHECK_BELOW(difference, 2e-6);
             }
     }
+}
 
-    // The rows of a prefill give what decoding token by token gives.
-    void aRowIsTheSameInPrefillAndInDecode() {
-        Case whole{{{0, 300}}, 6, 2, 64, 16, DType::f16, DType::f16};
-        const Run prefill = run(whole, 2, 1, false);
-        const std::size_t width = 6 * 64;
-        // The same queries: random_floats(count) with one seed is the same stream, so row 0 of a decode has row 0's query.
-        Case one{{{0, 1}}, 6, 2, 64, 7, DType::f16, DType::f16};
-        const Run decode = run(one, 1, 2, false);
-        QVERIFY(std::equal(decode.out.begin(), decode.out.end(), prefill.out.begin()));
-        QCOMPARE(prefill.out.size(), 300 * width);
-    }
+// Slots beyond a row's own position hold NaN (poisoned or not yet seen): they must not touch it, not even times zero.
+void tokensThatARowDoesNotSeeDoNotTouchIt(Check& check) {
+    auto backend = cpu_backend(2);
+    std::uint32_t blocks = 0;
+    const Batch batch = make_batch({{0, 5}}, 4, 1, blocks);
+    auto cache = backend->kv_cache({1, blocks, 4, 1, 16, DType::f32, DType::f32}, Purpose::kv_cache);
+    for (std::uint32_t b = 0; b < blocks; ++b) backend->poison_block(**cache, b);
+    std::vector<float> k = random_floats(5 * 16, 1), v = random_floats(5 * 16, 2);
+    for (int i = 0; i < 16; ++i) v[std::size_t(3 * 16 + i)] = std::numeric_limits<float>::quiet_NaN();
+    auto q_buffer = upload(*backend, random_floats(5 * 32, 3));
+    auto k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
+    auto out = upload(*backend, std::vector<float>(5 * 32));
+    const AttentionShape shape{2, 1, 16, 0.25f};
+    CHECK_THAT(bool(backend->begin_batch(batch)));
+    backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
+    backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);
+    const std::vector<float> result = download(*backend, *out, 5 * 32);
+    for (std::size_t i = 0; i < result.size(); ++i) CHECK_EQUAL(std::isfinite(result[i]), i < 3 * 32);
+}
 
-    void everyInstructionSetComputesTheSame() {
-        for (std::int64_t target : {std::int64_t(HWY_AVX3), std::int64_t(HWY_AVX2), std::int64_t(HWY_SSE4), std::int64_t(HWY_STATIC_TARGET)}) {
-            if (target != HWY_STATIC_TARGET && (hwy::SupportedTargets() & target) == 0) continue;
-            const UseTarget use(target);
-            for (DType type : float_types)
-                for (std::uint32_t head_dim : {8u, 20u, 64u}) {
-                    const Run result = run({{{280, 3}, {0, 5}}, 6, 2, head_dim, 16, type, type}, 2, 3, true);
-                    const double difference = relative_difference(result.out, result.expected, result.out.size());
-                    QVERIFY2(difference < 2e-6, qPrintable(QString::number(difference)));
-                }
-        }
-    }
+void aQueryThatIsNotFiniteSpoilsItsOwnRowOnly(Check& check) {
+    auto backend = cpu_backend(1);
+    std::uint32_t blocks = 0;
+    const Batch batch = make_batch({{0, 4}, {0, 2}}, 16, 1, blocks);
+    auto cache = backend->kv_cache({1, blocks, 16, 1, 8, DType::f16, DType::f16}, Purpose::kv_cache);
+    std::vector<float> q = random_floats(6 * 8, 3);
+    q[2 * 8 + 1] = std::numeric_limits<float>::quiet_NaN();
+    auto q_buffer = upload(*backend, q), k_buffer = upload(*backend, random_floats(48, 1)), v_buffer = upload(*backend, random_floats(48, 2));
+    auto out = upload(*backend, std::vector<float>(48));
+    const AttentionShape shape{1, 1, 8, 0.3f};
+    CHECK_THAT(bool(backend->begin_batch(batch)));
+    backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
+    backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);
+    const std::vector<float> result = download(*backend, *out, 48);
+    for (std::size_t i = 0; i < 48; ++i) CHECK_EQUAL(std::isfinite(result[i]), i / 8 != 2);
+}
 
-    // Slots beyond a row's own position hold NaN (poisoned or not yet seen): they must not touch it, not even times zero.
-    void tokensThatARowDoesNotSeeDoNotTouchIt() {
-        auto backend = cpu_backend(2);
-        std::uint32_t blocks = 0;
-        const Batch batch = make_batch({{0, 5}}, 4, 1, blocks);
-        auto cache = backend->kv_cache({1, blocks, 4, 1, 16, DType::f32, DType::f32}, Purpose::kv_cache);
-        for (std::uint32_t b = 0; b < blocks; ++b) backend->poison_block(**cache, b);
-        std::vector<float> k = random_floats(5 * 16, 1), v = random_floats(5 * 16, 2);
-        for (int i = 0; i < 16; ++i) v[std::size_t(3 * 16 + i)] = std::numeric_limits<float>::quiet_NaN();
-        auto q_buffer = upload(*backend, random_floats(5 * 32, 3));
-        auto k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
-        auto out = upload(*backend, std::vector<float>(5 * 32));
-        const AttentionShape shape{2, 1, 16, 0.25f};
-        QVERIFY(bool(backend->begin_batch(batch)));
-        backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
-        backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);
-        const std::vector<float> result = download(*backend, *out, 5 * 32);
-        for (std::size_t i = 0; i < result.size(); ++i) QCOMPARE(std::isfinite(result[i]), i < 3 * 32);
-    }
+}  // namespace
 
-    void aQueryThatIsNotFiniteSpoilsItsOwnRowOnly() {
-        auto backend = cpu_backend(1);
-        std::uint32_t blocks = 0;
-        const Batch batch = make_batch({{0, 4}, {0, 2}}, 16, 1, blocks);
-        auto cache = backend->kv_cache({1, blocks, 16, 1, 8, DType::f16, DType::f16}, Purpose::kv_cache);
-        std::vector<float> q = random_floats(6 * 8, 3);
-        q[2 * 8 + 1] = std::numeric_limits<float>::quiet_NaN();
-        auto q_buffer = upload(*backend, q), k_buffer = upload(*backend, random_floats(48, 1)), v_buffer = upload(*backend, random_floats(48, 2));
-        auto out = upload(*backend, std::vector<float>(48));
-        const AttentionShape shape{1, 1, 8, 0.3f};
-        QVERIFY(bool(backend->begin_batch(batch)));
-        backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
-        backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);
-        const std::vector<float> result = download(*backend, *out, 48);
-        for (std::size_t i = 0; i < 48; ++i) QCOMPARE(std::isfinite(result[i]), i / 8 != 2);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestAttention)
-#include "tst_attention.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(equalsTheScalarTwin), equalsTheScalarTwin_cases());
+    claims.add(CLAIM(blockSizeDoesNotChangeABit), blockSizeDoesNotChangeABit_cases());
+    claims.add(CLAIM(aRowIsTheSameInPrefillAndInDecode));
+    claims.add(CLAIM(everyInstructionSetComputesTheSame));
+    claims.add(CLAIM(tokensThatARowDoesNotSeeDoNotTouchIt));
+    claims.add(CLAIM(aQueryThatIsNotFiniteSpoilsItsOwnRowOnly));
+    return claims.rows();
+}

@@ -2,6 +2,7 @@
 #include "kernels/cpu/cpu_cache.h"
 #include "kernels/cpu/scalar.h"
 #include "tests/kernels/support.h"
+#include "tests/support/claims.h"
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -183,192 +184,190 @@ const std::pair<const char*, KeySpan> spans[] = {
     {"chunks of 300", {0, 0, 300, false}},
 };
 
-void span_rows() {
-    QTest::addColumn<int>("span");
-    for (std::size_t i = 0; i < std::size(spans); ++i) QTest::newRow(spans[i].first) << int(i);
+Cases<int> span_rows() {
+    Cases<int> cases;
+    for (std::size_t i = 0; i < std::size(spans); ++i) cases.add(spans[i].first, int(i));
+    return cases;
+}
+
+void equalsTheDefinition(Check& check, int span) {
+    for (RotaryLayout layout : {RotaryLayout::half_split, RotaryLayout::adjacent}) {
+        Case c{spans[span].second};
+        c.layout = layout;
+        const Filled filled = fill(c, 3);
+        const Attended got = attend(filled, shape_of(c));
+        const std::vector<double> want = reference(c, filled.batch);
+        CHECK_EQUAL(got.out.size(), want.size());
+        const double difference = relative_difference(got.out, want, want.size());
+        CHECK_BELOW(difference, 5e-6);
+    }
+}
+
+void equalsTheScalarTwinInEveryPrecision(Check& check, int span) {
+    for (DType dtype : float_types) {
+        Case c{spans[span].second};
+        c.dtype = dtype;
+        const Filled f = fill(c, 3);
+        const AttentionShape shape = shape_of(c);
+        const Attended got = attend(f, shape);
+        const auto& cache = static_cast<const cpu::CpuKvCache&>(*f.cache);
+        const cpu::scalar::CacheView keys{cache.keys(layer), dtype, c.block_size, kv_heads, head_dim};
+        const cpu::scalar::CacheView values{cache.values(layer), dtype, c.block_size, kv_heads, head_dim};
+        std::vector<double> want(got.out.size());
+        cpu::scalar::attention(f.batch, f.q.data(), shape, keys, values, want.data());
+        const double difference = relative_difference(got.out, want, want.size());
+        CHECK_BELOW(difference, 3e-6);
+        for (std::uint32_t s = 0; s < f.batch.sequences.size(); ++s)
+            for (std::uint32_t r = 0; r < f.batch.sequences[s].rows; ++r)
+                for (std::size_t h = 0; h < got.probe.heads.size(); ++h) {
+                    const auto weights = cpu::scalar::attention_weights(f.batch, f.q.data(), shape, keys, {s, r, got.probe.heads[h]});
+                    const std::vector<float>& probed = got.probe.weights[h][f.batch.sequences[s].first_row + r];
+                    CHECK_EQUAL(probed.size(), weights.size());
+                    for (std::size_t t = 0; t < weights.size(); ++t) {
+                        CHECK_THAT(std::abs(double(probed[t]) - weights[t]) < 3e-6);
+                        CHECK_EQUAL(probed[t] == 0.0f, weights[t] == 0.0);  // masked keys and no others
+                    }
+                }
+    }
+}
+
+void blockSizeAndThreadsDoNotChangeABit(Check& check, int span) {
+    for (DType dtype : {DType::f32, DType::f16}) {
+        Attended first;
+        for (std::uint32_t block_size : {1u, 7u, 16u, 256u, 1024u})
+            for (unsigned threads : {1u, 2u, 3u}) {
+                Case c{spans[span].second};
+                c.block_size = block_size;
+                c.threads = threads;
+                c.dtype = dtype;
+                const Attended got = attend(fill(c, block_size + threads), shape_of(c));
+                CHECK_THAT(!got.out.empty());
+                for (float value : got.out) CHECK_THAT(std::isfinite(value));
+                if (first.out.empty()) first = got;
+                CHECK_EQUAL(got.out, first.out);
+                CHECK_EQUAL(got.probe.weights, first.probe.weights);
+            }
+    }
+}
+
+void aRowIsTheSameInPrefillAndInDecode(Check& check, int span) {
+    Case whole{spans[span].second, {{0, 340}}};
+    const Filled filled = fill(whole, 1);
+    const Attended prefill = attend(filled, shape_of(whole));
+    for (std::uint32_t p : {0u, 1u, 4u, 5u, 15u, 16u, 17u, 68u, 255u, 256u, 257u, 300u, 339u}) {
+        Filled one = fill({spans[span].second, {{p, 1}}, 7}, 2);
+        one.q.assign(filled.q.begin() + std::ptrdiff_t(p * q_width), filled.q.begin() + std::ptrdiff_t((p + 1) * q_width));
+        const Attended decode = attend(one, shape_of(whole));
+        CHECK_OR_SAY(std::equal(decode.out.begin(), decode.out.end(), prefill.out.begin() + std::ptrdiff_t(p * q_width)),
+                     "at position " + std::to_string(p));
+    }
+}
+
+void aWindowLongerThanTheSequenceIsNoWindow(Check& check) {
+    const Case full{};
+    const std::vector<float> want = attend(fill(full, 1), shape_of(full)).out;
+    for (KeySpan span : {KeySpan{704, 0, 0, false}, KeySpan{704, 4, 0, true}, KeySpan{0, 0, 4000, false}}) {
+        const Case c{span};
+        CHECK_EQUAL(attend(fill(c, 1), shape_of(c)).out, want);
+    }
+}
+
+// The oldest key of the first row of a step is masked for the next one: spoiling it spoils the first row alone.
+struct WhatOnlyOneRowSeesTouchesNoOtherCase {
+    int window, sinks, chunk;
+};
+Cases<WhatOnlyOneRowSeesTouchesNoOtherCase> whatOnlyOneRowSeesTouchesNoOther_cases() {
+    Cases<WhatOnlyOneRowSeesTouchesNoOtherCase> cases;
+    cases.add("window", {20, 0, 0});
+    cases.add("window and sinks", {20, 4, 0});
+    cases.add("chunks", {0, 0, 50});
+    return cases;
+}
+void whatOnlyOneRowSeesTouchesNoOther(Check& check, const WhatOnlyOneRowSeesTouchesNoOtherCase& row) {
+    const Case c{{std::uint32_t(row.window), std::uint32_t(row.sinks), std::uint32_t(row.chunk), row.sinks > 0}, {{299, 6}}};
+    const Filled f = fill(c, 1);
+    const SeenKeys seen = c.span.seen(299);
+    spoil(static_cast<cpu::CpuKvCache&>(*f.cache), std::uint64_t{f.batch.block_tables[seen.begin / 16]} * 16 + seen.begin % 16);
+    const Attended got = attend(f, shape_of(c));
+    for (std::size_t i = 0; i < got.out.size(); ++i) CHECK_EQUAL(std::isfinite(got.out[i]), i >= q_width);
+}
+
+// Layers of one step with tables of their own: (groups, table_size) per sequence, (groups, rows) slots.
+void aGroupReadsAndWritesThroughItsOwnTable(Check& check) {
+    Case c{{16, 2, 0, false}, {{0, 30}, {0, 5}}, 4};
+    auto backend = cpu_backend(2);
+    std::uint32_t blocks = 0;
+    Batch batch = make_batch(c.pieces, c.block_size, 5, blocks);
+    const auto cache = std::move(*backend->kv_cache({2, 2 * blocks, c.block_size, kv_heads, head_dim, DType::f16, DType::f16}, Purpose::kv_cache));
+    for (std::uint32_t b = 0; b < 2 * blocks; ++b) backend->poison_block(*cache, b);
+    const Batch one = batch;
+    batch.block_tables.clear();
+    for (Batch::Sequence& s : batch.sequences) {
+        const auto begin = one.block_tables.begin() + std::ptrdiff_t(s.table_begin), end = begin + std::ptrdiff_t(s.table_size);
+        s.table_begin = std::uint32_t(batch.block_tables.size());
+        batch.block_tables.insert(batch.block_tables.end(), begin, end);
+        for (auto block = begin; block != end; ++block) batch.block_tables.push_back(2 * blocks - *block);
+    }
+    for (std::size_t row = 0; row < one.slots.size(); ++row)
+        batch.slots.push_back((2 * blocks - one.slots[row] / c.block_size) * c.block_size + one.slots[row] % c.block_size);
+    const auto run = [&](const Batch& given, std::uint32_t group) {
+        AttentionShape shape = shape_of(c);
+        shape.group = group;
+        const std::size_t rows = given.rows();
+        auto q = upload(*backend, random_floats(rows * q_width, 1)), out = upload(*backend, std::vector<float>(rows * q_width));
+        auto k = upload(*backend, random_floats(rows * kv_width, 2)), v = upload(*backend, random_floats(rows * kv_width, 3));
+        if (!backend->begin_batch(given)) return std::vector<float>();
+        backend->rotary_store(*q, *k, *v, shape, shape.rotary, *cache, layer);
+        backend->attention(*q, shape, *cache, layer, *out, nullptr);
+        return download(*backend, *out, rows * q_width);
+    };
+    const std::vector<float> second = run(batch, 1);  // first: the first group's blocks still hold NaN
+    CHECK_THAT(std::isfinite(second.at(0)));
+    CHECK_EQUAL(second, run(one, 0));
+    CHECK_EQUAL(run(batch, 0), second);
+    batch.slots.pop_back();
+    CHECK_THAT(!backend->begin_batch(batch));
+}
+
+void everyInstructionSetMasksTheSame(Check& check) {
+    for (std::int64_t target : {std::int64_t(HWY_AVX3), std::int64_t(HWY_AVX2), std::int64_t(HWY_SSE4), std::int64_t(HWY_STATIC_TARGET)}) {
+        if (target != HWY_STATIC_TARGET && (hwy::SupportedTargets() & target) == 0) continue;
+        const UseTarget use(target);
+        for (const auto& [name, span] : spans) {
+            const Case c{span};
+            const Filled filled = fill(c, 3);
+            const std::vector<double> want = reference(c, filled.batch);
+            const double difference = relative_difference(attend(filled, shape_of(c)).out, want, want.size());
+            CHECK_OR_SAY(difference < 5e-6, name);
+        }
+    }
+}
+
+void countsTheKeysThatAreSeen(Check& check) {
+    const KeySpan sinks{64, 4, 0, true};
+    CHECK_EQUAL(sinks.seen(10).count(), 11u);
+    CHECK_EQUAL(sinks.dropped(67), 0u);
+    CHECK_EQUAL(sinks.seen(67).count(), 68u);
+    CHECK_EQUAL(sinks.dropped(68), 1u);
+    CHECK_EQUAL(sinks.seen(5000).count(), 68u);
+    CHECK_EQUAL(sinks.dropped(5000), 5000u - 67u);
+    const KeySpan chunk{0, 0, 4, false};
+    CHECK_EQUAL(chunk.seen(11).count(), 4u);
+    CHECK_EQUAL(chunk.seen(12).count(), 1u);
 }
 
 }  // namespace
 
-class TestAttentionSpans : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void equalsTheDefinition_data() { span_rows(); }
-    void equalsTheDefinition() {
-        QFETCH(int, span);
-        for (RotaryLayout layout : {RotaryLayout::half_split, RotaryLayout::adjacent}) {
-            Case c{spans[span].second};
-            c.layout = layout;
-            const Filled filled = fill(c, 3);
-            const Attended got = attend(filled, shape_of(c));
-            const std::vector<double> want = reference(c, filled.batch);
-            QCOMPARE(got.out.size(), want.size());
-            const double difference = relative_difference(got.out, want, want.size());
-            QVERIFY2(difference < 5e-6, qPrintable(QString::number(difference)));
-        }
-    }
-
-    void equalsTheScalarTwinInEveryPrecision_data() { span_rows(); }
-    void equalsTheScalarTwinInEveryPrecision() {
-        QFETCH(int, span);
-        for (DType dtype : float_types) {
-            Case c{spans[span].second};
-            c.dtype = dtype;
-            const Filled f = fill(c, 3);
-            const AttentionShape shape = shape_of(c);
-            const Attended got = attend(f, shape);
-            const auto& cache = static_cast<const cpu::CpuKvCache&>(*f.cache);
-            const cpu::scalar::CacheView keys{cache.keys(layer), dtype, c.block_size, kv_heads, head_dim};
-            const cpu::scalar::CacheView values{cache.values(layer), dtype, c.block_size, kv_heads, head_dim};
-            std::vector<double> want(got.out.size());
-            cpu::scalar::attention(f.batch, f.q.data(), shape, keys, values, want.data());
-            const double difference = relative_difference(got.out, want, want.size());
-            QVERIFY2(difference < 3e-6, qPrintable(QString::number(difference)));
-            for (std::uint32_t s = 0; s < f.batch.sequences.size(); ++s)
-                for (std::uint32_t r = 0; r < f.batch.sequences[s].rows; ++r)
-                    for (std::size_t h = 0; h < got.probe.heads.size(); ++h) {
-                        const auto weights = cpu::scalar::attention_weights(f.batch, f.q.data(), shape, keys, {s, r, got.probe.heads[h]});
-                        const std::vector<float>& probed = got.probe.weights[h][f.batch.sequences[s].first_row + r];
-                        QCOMPARE(probed.size(), weights.size());
-                        for (std::size_t t = 0; t < weights.size(); ++t) {
-                            QVERIFY(std::abs(double(probed[t]) - weights[t]) < 3e-6);
-                            QCOMPARE(probed[t] == 0.0f, weights[t] == 0.0);  // masked keys and no others
-                        }
-                    }
-        }
-    }
-
-    void blockSizeAndThreadsDoNotChangeABit_data() { span_rows(); }
-    void blockSizeAndThreadsDoNotChangeABit() {
-        QFETCH(int, span);
-        for (DType dtype : {DType::f32, DType::f16}) {
-            Attended first;
-            for (std::uint32_t block_size : {1u, 7u, 16u, 256u, 1024u})
-                for (unsigned threads : {1u, 2u, 3u}) {
-                    Case c{spans[span].second};
-                    c.block_size = block_size;
-                    c.threads = threads;
-                    c.dtype = dtype;
-                    const Attended got = attend(fill(c, block_size + threads), shape_of(c));
-                    QVERIFY(!got.out.empty());
-                    for (float value : got.out) QVERIFY(std::isfinite(value));
-                    if (first.out.empty()) first = got;
-                    QCOMPARE(got.out, first.out);
-                    QCOMPARE(got.probe.weights, first.probe.weights);
-                }
-        }
-    }
-
-    // Rows of a long step give what steps of one row give.
-    void aRowIsTheSameInPrefillAndInDecode_data() { span_rows(); }
-    void aRowIsTheSameInPrefillAndInDecode() {
-        QFETCH(int, span);
-        Case whole{spans[span].second, {{0, 340}}};
-        const Filled filled = fill(whole, 1);
-        const Attended prefill = attend(filled, shape_of(whole));
-        for (std::uint32_t p : {0u, 1u, 4u, 5u, 15u, 16u, 17u, 68u, 255u, 256u, 257u, 300u, 339u}) {
-            Filled one = fill({spans[span].second, {{p, 1}}, 7}, 2);
-            one.q.assign(filled.q.begin() + std::ptrdiff_t(p * q_width), filled.q.begin() + std::ptrdiff_t((p + 1) * q_width));
-            const Attended decode = attend(one, shape_of(whole));
-            QVERIFY2(std::equal(decode.out.begin(), decode.out.end(), prefill.out.begin() + std::ptrdiff_t(p * q_width)), qPrintable(QString::number(p)));
-        }
-    }
-
-    void aWindowLongerThanTheSequenceIsNoWindow() {
-        const Case full{};
-        const std::vector<float> want = attend(fill(full, 1), shape_of(full)).out;
-        for (KeySpan span : {KeySpan{704, 0, 0, false}, KeySpan{704, 4, 0, true}, KeySpan{0, 0, 4000, false}}) {
-            const Case c{span};
-            QCOMPARE(attend(fill(c, 1), shape_of(c)).out, want);
-        }
-    }
-
-    // The oldest key of the first row of a step is masked for the next one: spoiling it spoils the first row alone.
-    void whatOnlyOneRowSeesTouchesNoOther_data() {
-        QTest::addColumn<int>("window");
-        QTest::addColumn<int>("sinks");
-        QTest::addColumn<int>("chunk");
-        QTest::newRow("window") << 20 << 0 << 0;
-        QTest::newRow("window and sinks") << 20 << 4 << 0;
-        QTest::newRow("chunks") << 0 << 0 << 50;
-    }
-    void whatOnlyOneRowSeesTouchesNoOther() {
-        QFETCH(int, window);
-        QFETCH(int, sinks);
-        QFETCH(int, chunk);
-        const Case c{{std::uint32_t(window), std::uint32_t(sinks), std::uint32_t(chunk), sinks > 0}, {{299, 6}}};
-        const Filled f = fill(c, 1);
-        const SeenKeys seen = c.span.seen(299);
-        spoil(static_cast<cpu::CpuKvCache&>(*f.cache), std::uint64_t{f.batch.block_tables[seen.begin / 16]} * 16 + seen.begin % 16);
-        const Attended got = attend(f, shape_of(c));
-        for (std::size_t i = 0; i < got.out.size(); ++i) QCOMPARE(std::isfinite(got.out[i]), i >= q_width);
-    }
-
-    // Layers of one step with tables of their own: (groups, table_size) per sequence, (groups, rows) slots.
-    void aGroupReadsAndWritesThroughItsOwnTable() {
-        Case c{{16, 2, 0, false}, {{0, 30}, {0, 5}}, 4};
-        auto backend = cpu_backend(2);
-        std::uint32_t blocks = 0;
-        Batch batch = make_batch(c.pieces, c.block_size, 5, blocks);
-        const auto cache = std::move(*backend->kv_cache({2, 2 * blocks, c.block_size, kv_heads, head_dim, DType::f16, DType::f16}, Purpose::kv_cache));
-        for (std::uint32_t b = 0; b < 2 * blocks; ++b) backend->poison_block(*cache, b);
-        const Batch one = batch;
-        batch.block_tables.clear();
-        for (Batch::Sequence& s : batch.sequences) {
-            const auto begin = one.block_tables.begin() + std::ptrdiff_t(s.table_begin), end = begin + std::ptrdiff_t(s.table_size);
-            s.table_begin = std::uint32_t(batch.block_tables.size());
-            batch.block_tables.insert(batch.block_tables.end(), begin, end);
-            for (auto block = begin; block != end; ++block) batch.block_tables.push_back(2 * blocks - *block);
-        }
-        for (std::size_t row = 0; row < one.slots.size(); ++row)
-            batch.slots.push_back((2 * blocks - one.slots[row] / c.block_size) * c.block_size + one.slots[row] % c.block_size);
-        const auto run = [&](const Batch& given, std::uint32_t group) {
-            AttentionShape shape = shape_of(c);
-            shape.group = group;
-            const std::size_t rows = given.rows();
-            auto q = upload(*backend, random_floats(rows * q_width, 1)), out = upload(*backend, std::vector<float>(rows * q_width));
-            auto k = upload(*backend, random_floats(rows * kv_width, 2)), v = upload(*backend, random_floats(rows * kv_width, 3));
-            if (!backend->begin_batch(given)) return std::vector<float>();
-            backend->rotary_store(*q, *k, *v, shape, shape.rotary, *cache, layer);
-            backend->attention(*q, shape, *cache, layer, *out, nullptr);
-            return download(*backend, *out, rows * q_width);
-        };
-        const std::vector<float> second = run(batch, 1);  // first: the first group's blocks still hold NaN
-        QVERIFY(std::isfinite(second.at(0)));
-        QCOMPARE(second, run(one, 0));
-        QCOMPARE(run(batch, 0), second);
-        batch.slots.pop_back();
-        QVERIFY(!backend->begin_batch(batch));
-    }
-
-    void everyInstructionSetMasksTheSame() {
-        for (std::int64_t target : {std::int64_t(HWY_AVX3), std::int64_t(HWY_AVX2), std::int64_t(HWY_SSE4), std::int64_t(HWY_STATIC_TARGET)}) {
-            if (target != HWY_STATIC_TARGET && (hwy::SupportedTargets() & target) == 0) continue;
-            const UseTarget use(target);
-            for (const auto& [name, span] : spans) {
-                const Case c{span};
-                const Filled filled = fill(c, 3);
-                const std::vector<double> want = reference(c, filled.batch);
-                const double difference = relative_difference(attend(filled, shape_of(c)).out, want, want.size());
-                QVERIFY2(difference < 5e-6, name);
-            }
-        }
-    }
-
-    void countsTheKeysThatAreSeen() {
-        const KeySpan sinks{64, 4, 0, true};
-        QCOMPARE(sinks.seen(10).count(), 11u);
-        QCOMPARE(sinks.dropped(67), 0u);
-        QCOMPARE(sinks.seen(67).count(), 68u);
-        QCOMPARE(sinks.dropped(68), 1u);
-        QCOMPARE(sinks.seen(5000).count(), 68u);
-        QCOMPARE(sinks.dropped(5000), 5000u - 67u);
-        const KeySpan chunk{0, 0, 4, false};
-        QCOMPARE(chunk.seen(11).count(), 4u);
-        QCOMPARE(chunk.seen(12).count(), 1u);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestAttentionSpans)
-#include "tst_attention_spans.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(equalsTheDefinition), span_rows());
+    claims.add(CLAIM(equalsTheScalarTwinInEveryPrecision), span_rows());
+    claims.add(CLAIM(blockSizeAndThreadsDoNotChangeABit), span_rows());
+    claims.add(CLAIM(aRowIsTheSameInPrefillAndInDecode), span_rows());
+    claims.add(CLAIM(aWindowLongerThanTheSequenceIsNoWindow));
+    claims.add(CLAIM(whatOnlyOneRowSeesTouchesNoOther), whatOnlyOneRowSeesTouchesNoOther_cases());
+    claims.add(CLAIM(aGroupReadsAndWritesThroughItsOwnTable));
+    claims.add(CLAIM(everyInstructionSetMasksTheSame));
+    claims.add(CLAIM(countsTheKeysThatAreSeen));
+    return claims.rows();
+}

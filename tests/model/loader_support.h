@@ -4,40 +4,23 @@
 #pragma once
 
 #include "engine/model/model.h"
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
 
-#include <QByteArray>
-#include <QFile>
-#include <QString>
-#include <QTest>
+#include <string>
 
 namespace kvloupe {
 
-inline const QString fixtures = QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/");
+inline const std::string fixtures = KVLOUPE_SOURCE_DIR "/tests/fixtures/";
 
 using Loaded = Result<std::shared_ptr<const Model>>;
 
-inline Loaded load(const QString& path, const LoadOptions& options = {}) {
-    return load_model(path.toStdString(), options);
-}
-
-inline QByteArray read_all(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-inline void write_all(const QString& path, const QByteArray& bytes) {
-    QFile file(path);
-    QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
-    QCOMPARE(file.write(bytes), qint64{bytes.size()});
-}
+inline Loaded load(const std::string& path, const LoadOptions& options = {}) { return load_model(path, options); }
 
 // A writable copy of a fixture folder without its GGUF forms.
-inline void copy_folder(const QString& name, const QString& to) {
-    for (const char* part : {"config.json", "tokenizer.json", "model.safetensors"}) {
-        QFile::remove(to + "/" + part);
-        QVERIFY(QFile::copy(fixtures + name + "/" + part, to + "/" + part));
-        QFile::setPermissions(to + "/" + part, QFile::ReadOwner | QFile::WriteOwner);
-    }
+inline void copy_folder(test::Check& check, const std::string& name, const std::string& to) {
+    for (const char* part : {"config.json", "tokenizer.json", "model.safetensors"})
+        CHECK_THAT(test::write_bytes(to + "/" + part, test::read_file(fixtures + name + "/" + part)));
 }
 
 }  // namespace kvloupe

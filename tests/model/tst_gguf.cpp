@@ -2,15 +2,15 @@
 #include "engine/model/gguf.h"
 #include "engine/model/mapped_file.h"
 #include "tests/model/model_bytes.h"
-
-#include <QFile>
-#include <QStringList>
-#include <QTest>
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
+#include "tests/support/texts.h"
 
 #include <functional>
 #include <vector>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -29,7 +29,7 @@ std::string small_file() {
 struct Hostile {
     const char* name;
     std::function<void(GgufBytes&)> build;
-    QStringList words;
+    std::vector<std::string> words;
 };
 
 std::vector<Hostile> hostile_files() {
@@ -113,185 +113,194 @@ std::vector<Hostile> hostile_files() {
     };
 }
 
+void everyScalarTypeIsReadAndWidened(Check& check) {
+    GgufBytes b;
+    b.header(0, 12);
+    b.key("u8", 0).put<std::uint8_t>(200).key("i8", 1).put<std::int8_t>(-100);
+    b.key("u16", 2).put<std::uint16_t>(60000).key("i16", 3).put<std::int16_t>(-30000);
+    b.key("u32", 4).put<std::uint32_t>(4000000000u).key("i32", 5).put<std::int32_t>(5);
+    b.key("f32", 6).put(1.5f).key("bool", 7).put<std::uint8_t>(1).string("text", "words");
+    b.key("u64", 10).put(~std::uint64_t{0}).key("i64", 11).put<std::int64_t>(-1).key("f64", 12).put(0.1);
+    const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
+    CHECK_RESULT(file);
+    CHECK_EQUAL(file->unsigned_integer("u8").value_or(0), std::uint64_t{200});
+    CHECK_EQUAL(file->number("i8").value_or(0), -100.0);
+    CHECK_THAT(!file->unsigned_integer("i8"));
+    CHECK_EQUAL(file->unsigned_integer("u16").value_or(0), std::uint64_t{60000});
+    CHECK_EQUAL(file->number("i16").value_or(0), -30000.0);
+    CHECK_EQUAL(file->unsigned_integer("u32").value_or(0), std::uint64_t{4000000000u});
+    CHECK_EQUAL(file->unsigned_integer("i32").value_or(0), std::uint64_t{5});
+    CHECK_EQUAL(file->number("f32").value_or(0), 1.5);
+    CHECK_EQUAL(file->boolean("bool").value_or(false), true);
+    CHECK_THAT(file->string("text") && *file->string("text") == "words");
+    CHECK_EQUAL(file->unsigned_integer("u64").value_or(0), ~std::uint64_t{0});
+    CHECK_THAT(!file->unsigned_integer("i64"));
+    CHECK_EQUAL(file->number("f64").value_or(0), 0.1);
+    CHECK_THAT(!file->string("u8") && !file->boolean("u8") && !file->array("u8") && !file->number("text"));
+    CHECK_THAT(!file->string("absent") && !file->number("absent"));
+}
+
+void arraysAreReadAlsoNestedOnes(Check& check) {
+    GgufBytes b;
+    b.header(0, 3);
+    b.key("strings", 9).put<std::uint32_t>(8).put<std::uint64_t>(2).text("one").text("");
+    b.key("floats", 9).put<std::uint32_t>(6).put<std::uint64_t>(2).put(-1.5f).put(2.0f);
+    b.key("nested", 9).put<std::uint32_t>(9).put<std::uint64_t>(2);
+    b.put<std::uint32_t>(5).put<std::uint64_t>(1).put<std::int32_t>(-7).put<std::uint32_t>(0).put<std::uint64_t>(0);
+    const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
+    CHECK_RESULT(file);
+    const GgufArray* const strings = file->array("strings");
+    CHECK_THAT(strings && strings->strings.size() == 2 && strings->strings[0] == "one" && strings->strings[1].empty());
+    const GgufArray* const floats = file->array("floats");
+    CHECK_THAT(floats && floats->numbers == (std::vector<double>{-1.5, 2.0}));
+    const GgufArray* const nested = file->array("nested");
+    CHECK_THAT(nested && nested->arrays.size() == 2 && nested->arrays[0].numbers == std::vector<double>{-7.0});
+    CHECK_EQUAL(nested->arrays[1].size(), std::size_t{0});
+}
+
+void tensorsAreFoundWhereTheyLie(Check& check) {
+    const std::string bytes = small_file();
+    const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "small.gguf");
+    CHECK_RESULT(file);
+    CHECK_EQUAL(file->version, 3u);
+    CHECK_EQUAL(file->tensors.size(), std::size_t{2});
+    const GgufTensor* const embedding = file->tensor("token_embd.weight");
+    CHECK_THAT(embedding);
+    CHECK_EQUAL(embedding->dims, (std::vector<std::uint64_t>{32, 2}));
+    CHECK_EQUAL(embedding->bytes, std::uint64_t{68});  // two rows of one Q8_0 block
+    CHECK_EQUAL(row_count(*embedding), std::uint64_t{2});
+    CHECK_EQUAL(file->data_offset % 32, std::uint64_t{0});
+    CHECK_EQUAL(embedding->offset, file->data_offset);
+    const GgufTensor* const norm = file->tensor("output_norm.weight");
+    CHECK_THAT(norm && norm->offset == file->data_offset + 96 && norm->bytes == 12);
+    CHECK_EQUAL(norm->offset + norm->bytes, std::uint64_t{bytes.size()});
+    CHECK_THAT(!file->tensor("absent"));
+}
+
+void versionTwoReadsLikeThree(Check& check) {
+    std::string bytes = small_file();
+    bytes[4] = 2;
+    const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "small.gguf");
+    CHECK_THAT(file && file->version == 2 && file->tensors.size() == 2);
+}
+
+void alignmentOfTheFileIsFollowed(Check& check) {
+    GgufBytes b;
+    b.header(2, 1).u32("general.alignment", 64).tensor("v", {1}, 0, 0).tensor("w", {1}, 0, 64).pad(64).zeros(68);
+    const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
+    CHECK_RESULT(file);
+    CHECK_EQUAL(file->alignment, std::uint64_t{64});
+    CHECK_EQUAL(file->data_offset % 64, std::uint64_t{0});
+    CHECK_EQUAL(file->tensor("w")->offset, file->data_offset + 64);
+}
+
+void everyTruncationIsRefusedWithItsFileName(Check& check) {
+    const std::string bytes = small_file();
+    for (std::size_t length = 0; length < bytes.size(); ++length) {
+        // A copy, so that a read past the end is an error that AddressSanitizer sees.
+        const std::vector<std::byte> cut(as_bytes(bytes).begin(), as_bytes(bytes).begin() + static_cast<long>(length));
+        const Result<GgufFile> file = parse_gguf(cut, "cut.gguf");
+        CHECK_OR_SAY(!file, printed("%zu of %zu bytes were accepted", length, bytes.size()));
+        CHECK_THAT(file.error().sentence.rfind("cut.gguf: ", 0) == 0);
+        CHECK_THAT(!file.error().hint.empty());
+    }
+}
+
+// Whatever one byte becomes, the reader answers, and what it accepts lies within the file.
+void everyFlippedByteIsAnswered(Check& check) {
+    const std::string good = small_file();
+    for (std::size_t at = 0; at < good.size(); ++at)
+        for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
+            std::string bytes = good;
+            bytes[at] = static_cast<char>(value);
+            const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "flipped.gguf");
+            if (!file) continue;
+            for (const GgufTensor& tensor : file->tensors)
+                CHECK_THAT(tensor.offset <= bytes.size() && tensor.bytes <= bytes.size() - tensor.offset);
+        }
+}
+
+Cases<int> hostileFilesAreRefusedByName_cases() {
+    Cases<int> cases;
+    const std::vector<Hostile> files = hostile_files();
+    for (std::size_t i = 0; i < files.size(); ++i) cases.add(files[i].name, static_cast<int>(i));
+    return cases;
+}
+void hostileFilesAreRefusedByName(Check& check, int index) {
+    const Hostile hostile = hostile_files()[static_cast<std::size_t>(index)];
+    GgufBytes b;
+    hostile.build(b);
+    const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "hostile.gguf");
+    CHECK_THAT(!file);
+    const std::string message = file.error().message();
+    CHECK_OR_SAY(message.starts_with("hostile.gguf: "), message);
+    CHECK_OR_SAY(!file.error().hint.empty(), message);
+    for (const std::string& word : hostile.words) CHECK_OR_SAY(contains(message, word), message);
+}
+
+void typesAreNamedAlsoWhenTheyAreNotBuilt(Check& check) {
+    CHECK_EQUAL(ggml_type_name(12), "Q4_K");
+    CHECK_EQUAL(ggml_type_name(77), "type 77");
+    CHECK_THAT(!dtype_from_ggml(12));
+    const std::pair<std::uint32_t, DType> built[] = {{0, DType::f32},  {1, DType::f16},  {30, DType::bf16},
+                                                     {8, DType::q8_0}, {2, DType::q4_0}, {3, DType::q4_1}};
+    for (const auto& entry : built) {
+        CHECK_THAT(dtype_from_ggml(entry.first) == entry.second);
+        CHECK_EQUAL(lower_case(ggml_type_name(entry.first)), name_of(entry.second));
+    }
+}
+
+void storiesModelIsRead(Check& check) {
+    const std::string path = KVLOUPE_SHARED_DATA "/models/stories260K.gguf";
+    if (!file_exists(path)) SKIP_ROW("The public model stories260K.gguf is not here, so it was not read.");
+    const auto mapped = MappedFile::open(path);
+    CHECK_THAT(mapped);
+    const Result<GgufFile> file = parse_gguf((*mapped)->bytes(), path);
+    CHECK_RESULT(file);
+    CHECK_EQUAL(file->tensors.size(), std::size_t{48});
+    CHECK_EQUAL(file->unsigned_integer("llama.embedding_length").value_or(0), std::uint64_t{64});
+    const GgufArray* const tokens = file->array("tokenizer.ggml.tokens");
+    CHECK_THAT(tokens && tokens->strings.size() == 512 && tokens->strings[1] == "<s>");
+    CHECK_EQUAL(file->tensor("blk.4.ffn_norm.weight")->offset - file->data_offset, std::uint64_t{1170944});
+}
+
+struct VocabularyFilesWithoutTensorsAreReadCase {
+    std::string name;
+    std::uint64_t tokens;
+};
+Cases<VocabularyFilesWithoutTensorsAreReadCase> vocabularyFilesWithoutTensorsAreRead_cases() {
+    Cases<VocabularyFilesWithoutTensorsAreReadCase> cases;
+    cases.add("gpt-2", {"ggml-vocab-gpt-2.gguf", std::uint64_t{50257}});
+    cases.add("llama-spm", {"ggml-vocab-llama-spm.gguf", std::uint64_t{32000}});
+    cases.add("phi-3", {"ggml-vocab-phi-3.gguf", std::uint64_t{32064}});
+    cases.add("starcoder", {"ggml-vocab-starcoder.gguf", std::uint64_t{49152}});
+    return cases;
+}
+void vocabularyFilesWithoutTensorsAreRead(Check& check, const VocabularyFilesWithoutTensorsAreReadCase& row) {
+    const std::string path = KVLOUPE_SHARED_DATA "/tokenizers/" + row.name;
+    if (!file_exists(path)) SKIP_ROW("The public vocabularies are not here, so none was read.");
+    const auto mapped = MappedFile::open(path);
+    CHECK_THAT(mapped);
+    const Result<GgufFile> file = parse_gguf((*mapped)->bytes(), path);
+    CHECK_RESULT(file);
+    CHECK_THAT(file->tensors.empty());
+    CHECK_EQUAL(std::uint64_t{file->array("tokenizer.ggml.tokens")->strings.size()}, row.tokens);
+}
+
 }  // namespace
 
-class TestGguf : public QObject {
-    Q_OBJECT
-
-private slots:
-    void everyScalarTypeIsReadAndWidened() {
-        GgufBytes b;
-        b.header(0, 12);
-        b.key("u8", 0).put<std::uint8_t>(200).key("i8", 1).put<std::int8_t>(-100);
-        b.key("u16", 2).put<std::uint16_t>(60000).key("i16", 3).put<std::int16_t>(-30000);
-        b.key("u32", 4).put<std::uint32_t>(4000000000u).key("i32", 5).put<std::int32_t>(5);
-        b.key("f32", 6).put(1.5f).key("bool", 7).put<std::uint8_t>(1).string("text", "words");
-        b.key("u64", 10).put(~std::uint64_t{0}).key("i64", 11).put<std::int64_t>(-1).key("f64", 12).put(0.1);
-        const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        QCOMPARE(file->unsigned_integer("u8").value_or(0), std::uint64_t{200});
-        QCOMPARE(file->number("i8").value_or(0), -100.0);
-        QVERIFY(!file->unsigned_integer("i8"));
-        QCOMPARE(file->unsigned_integer("u16").value_or(0), std::uint64_t{60000});
-        QCOMPARE(file->number("i16").value_or(0), -30000.0);
-        QCOMPARE(file->unsigned_integer("u32").value_or(0), std::uint64_t{4000000000u});
-        QCOMPARE(file->unsigned_integer("i32").value_or(0), std::uint64_t{5});
-        QCOMPARE(file->number("f32").value_or(0), 1.5);
-        QCOMPARE(file->boolean("bool").value_or(false), true);
-        QVERIFY(file->string("text") && *file->string("text") == "words");
-        QCOMPARE(file->unsigned_integer("u64").value_or(0), ~std::uint64_t{0});
-        QVERIFY(!file->unsigned_integer("i64"));
-        QCOMPARE(file->number("f64").value_or(0), 0.1);
-        QVERIFY(!file->string("u8") && !file->boolean("u8") && !file->array("u8") && !file->number("text"));
-        QVERIFY(!file->string("absent") && !file->number("absent"));
-    }
-
-    void arraysAreReadAlsoNestedOnes() {
-        GgufBytes b;
-        b.header(0, 3);
-        b.key("strings", 9).put<std::uint32_t>(8).put<std::uint64_t>(2).text("one").text("");
-        b.key("floats", 9).put<std::uint32_t>(6).put<std::uint64_t>(2).put(-1.5f).put(2.0f);
-        b.key("nested", 9).put<std::uint32_t>(9).put<std::uint64_t>(2);
-        b.put<std::uint32_t>(5).put<std::uint64_t>(1).put<std::int32_t>(-7).put<std::uint32_t>(0).put<std::uint64_t>(0);
-        const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        const GgufArray* const strings = file->array("strings");
-        QVERIFY(strings && strings->strings.size() == 2 && strings->strings[0] == "one" && strings->strings[1].empty());
-        const GgufArray* const floats = file->array("floats");
-        QVERIFY(floats && floats->numbers == (std::vector<double>{-1.5, 2.0}));
-        const GgufArray* const nested = file->array("nested");
-        QVERIFY(nested && nested->arrays.size() == 2 && nested->arrays[0].numbers == std::vector<double>{-7.0});
-        QCOMPARE(nested->arrays[1].size(), std::size_t{0});
-    }
-
-    void tensorsAreFoundWhereTheyLie() {
-        const std::string bytes = small_file();
-        const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "small.gguf");
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        QCOMPARE(file->version, 3u);
-        QCOMPARE(file->tensors.size(), std::size_t{2});
-        const GgufTensor* const embedding = file->tensor("token_embd.weight");
-        QVERIFY(embedding);
-        QCOMPARE(embedding->dims, (std::vector<std::uint64_t>{32, 2}));
-        QCOMPARE(embedding->bytes, std::uint64_t{68});  // two rows of one Q8_0 block
-        QCOMPARE(row_count(*embedding), std::uint64_t{2});
-        QCOMPARE(file->data_offset % 32, std::uint64_t{0});
-        QCOMPARE(embedding->offset, file->data_offset);
-        const GgufTensor* const norm = file->tensor("output_norm.weight");
-        QVERIFY(norm && norm->offset == file->data_offset + 96 && norm->bytes == 12);
-        QCOMPARE(norm->offset + norm->bytes, std::uint64_t{bytes.size()});
-        QVERIFY(!file->tensor("absent"));
-    }
-
-    void versionTwoReadsLikeThree() {
-        std::string bytes = small_file();
-        bytes[4] = 2;
-        const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "small.gguf");
-        QVERIFY(file && file->version == 2 && file->tensors.size() == 2);
-    }
-
-    void alignmentOfTheFileIsFollowed() {
-        GgufBytes b;
-        b.header(2, 1).u32("general.alignment", 64).tensor("v", {1}, 0, 0).tensor("w", {1}, 0, 64).pad(64).zeros(68);
-        const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "small.gguf");
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        QCOMPARE(file->alignment, std::uint64_t{64});
-        QCOMPARE(file->data_offset % 64, std::uint64_t{0});
-        QCOMPARE(file->tensor("w")->offset, file->data_offset + 64);
-    }
-
-    void everyTruncationIsRefusedWithItsFileName() {
-        const std::string bytes = small_file();
-        for (std::size_t length = 0; length < bytes.size(); ++length) {
-            // A copy, so that a read past the end is an error that AddressSanitizer sees.
-            const std::vector<std::byte> cut(as_bytes(bytes).begin(), as_bytes(bytes).begin() + static_cast<long>(length));
-            const Result<GgufFile> file = parse_gguf(cut, "cut.gguf");
-            QVERIFY2(!file, qPrintable(QString("%1 of %2 bytes were accepted").arg(length).arg(bytes.size())));
-            QVERIFY(file.error().sentence.rfind("cut.gguf: ", 0) == 0);
-            QVERIFY(!file.error().hint.empty());
-        }
-    }
-
-    // Whatever one byte becomes, the reader answers, and what it accepts lies within the file.
-    void everyFlippedByteIsAnswered() {
-        const std::string good = small_file();
-        for (std::size_t at = 0; at < good.size(); ++at)
-            for (const int value : {0x00, 0x01, 0x7F, 0x80, 0xFF}) {
-                std::string bytes = good;
-                bytes[at] = static_cast<char>(value);
-                const Result<GgufFile> file = parse_gguf(as_bytes(bytes), "flipped.gguf");
-                if (!file) continue;
-                for (const GgufTensor& tensor : file->tensors)
-                    QVERIFY(tensor.offset <= bytes.size() && tensor.bytes <= bytes.size() - tensor.offset);
-            }
-    }
-
-    void hostileFilesAreRefusedByName_data() {
-        QTest::addColumn<int>("index");
-        const std::vector<Hostile> files = hostile_files();
-        for (std::size_t i = 0; i < files.size(); ++i) QTest::newRow(files[i].name) << static_cast<int>(i);
-    }
-    void hostileFilesAreRefusedByName() {
-        QFETCH(int, index);
-        const Hostile hostile = hostile_files()[static_cast<std::size_t>(index)];
-        GgufBytes b;
-        hostile.build(b);
-        const Result<GgufFile> file = parse_gguf(as_bytes(b.out), "hostile.gguf");
-        QVERIFY(!file);
-        const QString message = QString::fromStdString(file.error().message());
-        QVERIFY2(message.startsWith("hostile.gguf: "), qPrintable(message));
-        QVERIFY2(!file.error().hint.empty(), qPrintable(message));
-        for (const QString& word : hostile.words) QVERIFY2(message.contains(word), qPrintable(message));
-    }
-
-    void typesAreNamedAlsoWhenTheyAreNotBuilt() {
-        QCOMPARE(ggml_type_name(12), std::string("Q4_K"));
-        QCOMPARE(ggml_type_name(77), std::string("type 77"));
-        QVERIFY(!dtype_from_ggml(12));
-        const std::pair<std::uint32_t, DType> built[] = {{0, DType::f32},  {1, DType::f16},  {30, DType::bf16},
-                                                         {8, DType::q8_0}, {2, DType::q4_0}, {3, DType::q4_1}};
-        for (const auto& entry : built) {
-            QVERIFY(dtype_from_ggml(entry.first) == entry.second);
-            QCOMPARE(QString::fromStdString(ggml_type_name(entry.first)).toLower().toStdString(),
-                     std::string(name_of(entry.second)));
-        }
-    }
-
-    void storiesModelIsRead() {
-        const QString path = KVLOUPE_SHARED_DATA "/models/stories260K.gguf";
-        if (!QFile::exists(path)) QSKIP("The public model stories260K.gguf is not here, so it was not read.");
-        const auto mapped = MappedFile::open(path.toStdString());
-        QVERIFY(mapped);
-        const Result<GgufFile> file = parse_gguf((*mapped)->bytes(), path.toStdString());
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        QCOMPARE(file->tensors.size(), std::size_t{48});
-        QCOMPARE(file->unsigned_integer("llama.embedding_length").value_or(0), std::uint64_t{64});
-        const GgufArray* const tokens = file->array("tokenizer.ggml.tokens");
-        QVERIFY(tokens && tokens->strings.size() == 512 && tokens->strings[1] == "<s>");
-        QCOMPARE(file->tensor("blk.4.ffn_norm.weight")->offset - file->data_offset, std::uint64_t{1170944});
-    }
-
-    void vocabularyFilesWithoutTensorsAreRead_data() {
-        QTest::addColumn<QString>("name");
-        QTest::addColumn<quint64>("tokens");
-        QTest::newRow("gpt-2") << "ggml-vocab-gpt-2.gguf" << quint64{50257};
-        QTest::newRow("llama-spm") << "ggml-vocab-llama-spm.gguf" << quint64{32000};
-        QTest::newRow("phi-3") << "ggml-vocab-phi-3.gguf" << quint64{32064};
-        QTest::newRow("starcoder") << "ggml-vocab-starcoder.gguf" << quint64{49152};
-    }
-    void vocabularyFilesWithoutTensorsAreRead() {
-        QFETCH(QString, name);
-        QFETCH(quint64, tokens);
-        const std::string path = (KVLOUPE_SHARED_DATA "/tokenizers/" + name).toStdString();
-        if (!QFile::exists(QString::fromStdString(path))) QSKIP("The public vocabularies are not here, so none was read.");
-        const auto mapped = MappedFile::open(path);
-        QVERIFY(mapped);
-        const Result<GgufFile> file = parse_gguf((*mapped)->bytes(), path);
-        QVERIFY2(file, file ? "" : file.error().message().c_str());
-        QVERIFY(file->tensors.empty());
-        QCOMPARE(quint64{file->array("tokenizer.ggml.tokens")->strings.size()}, tokens);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestGguf)
-#include "tst_gguf.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(everyScalarTypeIsReadAndWidened));
+    claims.add(CLAIM(arraysAreReadAlsoNestedOnes));
+    claims.add(CLAIM(tensorsAreFoundWhereTheyLie));
+    claims.add(CLAIM(versionTwoReadsLikeThree));
+    claims.add(CLAIM(alignmentOfTheFileIsFollowed));
+    claims.add(CLAIM(everyTruncationIsRefusedWithItsFileName));
+    claims.add(CLAIM(everyFlippedByteIsAnswered));
+    claims.add(CLAIM(hostileFilesAreRefusedByName), hostileFilesAreRefusedByName_cases());
+    claims.add(CLAIM(typesAreNamedAlsoWhenTheyAreNotBuilt));
+    claims.add(CLAIM(storiesModelIsRead));
+    claims.add(CLAIM(vocabularyFilesWithoutTensorsAreRead), vocabularyFilesWithoutTensorsAreRead_cases());
+    return claims.rows();
+}

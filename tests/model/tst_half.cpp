@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/model/half.h"
-
-#include <QTest>
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <bit>
 #include <cmath>
 #include <limits>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -38,82 +39,85 @@ std::uint16_t nearest_f16(double value) {
     return sign | (up ? high : low);
 }
 
+void everyF16WidensToItsDefinition(Check& check) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        const double expected = f16_by_definition(static_cast<std::uint16_t>(bits));
+        const float actual = f16_to_f32(static_cast<std::uint16_t>(bits));
+        if (std::isnan(expected)) {
+            CHECK_OR_SAY(std::isnan(actual), printed("%x", bits));
+        } else {
+            CHECK_OR_SAY(static_cast<double>(actual) == expected && std::signbit(actual) == std::signbit(expected),
+                         printed("%x", bits));
+        }
+    }
+}
+
+void everyF16SurvivesTheWayThroughF32(Check& check) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        const float wide = f16_to_f32(static_cast<std::uint16_t>(bits));
+        const std::uint16_t back = f32_to_f16(wide);
+        if (std::isnan(wide)) {
+            CHECK_OR_SAY(std::isnan(f16_to_f32(back)) && (back & 0x200), printed("%x", bits));
+        } else {
+            CHECK_OR_SAY(back == bits, printed("%x", bits));
+        }
+    }
+}
+
+// Between every two neighbours: the middle, and the f32 values just below and above it.
+void f16RoundsToNearestEvenBetweenAllNeighbours(Check& check) {
+    for (unsigned bits = 0; bits < 0x7C00; ++bits) {
+        const double low = f16_by_definition(static_cast<std::uint16_t>(bits));
+        const double high = bits == 0x7BFF ? 65536.0 : f16_by_definition(static_cast<std::uint16_t>(bits + 1));
+        const float middle = static_cast<float>((low + high) / 2);
+        for (const float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1e9f)}) {
+            CHECK_OR_SAY(f32_to_f16(value) == nearest_f16(value), printed("%.10g", double(value)));
+            CHECK_OR_SAY(f32_to_f16(-value) == nearest_f16(-value), printed("%.10g", double(-value)));
+        }
+    }
+}
+
+void f16OverflowsToInfinityAndUnderflowsToSignedZero(Check& check) {
+    CHECK_EQUAL(f32_to_f16(65519.996f), std::uint16_t{0x7BFF});
+    CHECK_EQUAL(f32_to_f16(65520.0f), std::uint16_t{0x7C00});
+    CHECK_EQUAL(f32_to_f16(-std::numeric_limits<float>::infinity()), std::uint16_t{0xFC00});
+    CHECK_EQUAL(f32_to_f16(-1e-30f), std::uint16_t{0x8000});
+    CHECK_EQUAL(f32_to_f16(0x1p-25f), std::uint16_t{0});  // half of the smallest: a tie, to even
+    CHECK_EQUAL(f32_to_f16(std::nextafter(0x1p-25f, 1.0f)), std::uint16_t{1});
+}
+
+void everyBf16IsTheUpperHalfOfItsF32(Check& check) {
+    for (unsigned bits = 0; bits < 65536; ++bits) {
+        const float wide = bf16_to_f32(static_cast<std::uint16_t>(bits));
+        CHECK_EQUAL(std::bit_cast<std::uint32_t>(wide), std::uint32_t{bits} << 16);
+        const std::uint16_t back = f32_to_bf16(wide);
+        if (std::isnan(wide)) {
+            CHECK_THAT(std::isnan(bf16_to_f32(back)));
+        } else {
+            CHECK_EQUAL(unsigned{back}, bits);
+        }
+    }
+}
+
+void bf16RoundsToNearestEven(Check& check) {
+    for (unsigned bits = 0; bits < 0x7F80; ++bits) {
+        const std::uint32_t middle = (std::uint32_t{bits} << 16) | 0x8000u;
+        const auto even = static_cast<std::uint16_t>(bits + (bits & 1));
+        CHECK_EQUAL(f32_to_bf16(std::bit_cast<float>(middle)), even);
+        CHECK_EQUAL(f32_to_bf16(std::bit_cast<float>(middle - 1)), static_cast<std::uint16_t>(bits));
+        CHECK_EQUAL(f32_to_bf16(std::bit_cast<float>(middle + 1)), static_cast<std::uint16_t>(bits + 1));
+    }
+}
+
 }  // namespace
 
-class TestHalf : public QObject {
-    Q_OBJECT
-
-private slots:
-    void everyF16WidensToItsDefinition() {
-        for (unsigned bits = 0; bits < 65536; ++bits) {
-            const double expected = f16_by_definition(static_cast<std::uint16_t>(bits));
-            const float actual = f16_to_f32(static_cast<std::uint16_t>(bits));
-            if (std::isnan(expected)) {
-                QVERIFY2(std::isnan(actual), qPrintable(QString::number(bits, 16)));
-            } else {
-                QVERIFY2(static_cast<double>(actual) == expected && std::signbit(actual) == std::signbit(expected),
-                         qPrintable(QString::number(bits, 16)));
-            }
-        }
-    }
-
-    void everyF16SurvivesTheWayThroughF32() {
-        for (unsigned bits = 0; bits < 65536; ++bits) {
-            const float wide = f16_to_f32(static_cast<std::uint16_t>(bits));
-            const std::uint16_t back = f32_to_f16(wide);
-            if (std::isnan(wide)) {
-                QVERIFY2(std::isnan(f16_to_f32(back)) && (back & 0x200), qPrintable(QString::number(bits, 16)));
-            } else {
-                QVERIFY2(back == bits, qPrintable(QString::number(bits, 16)));
-            }
-        }
-    }
-
-    // Between every two neighbours: the middle, and the f32 values just below and above it.
-    void f16RoundsToNearestEvenBetweenAllNeighbours() {
-        for (unsigned bits = 0; bits < 0x7C00; ++bits) {
-            const double low = f16_by_definition(static_cast<std::uint16_t>(bits));
-            const double high = bits == 0x7BFF ? 65536.0 : f16_by_definition(static_cast<std::uint16_t>(bits + 1));
-            const float middle = static_cast<float>((low + high) / 2);
-            for (const float value : {std::nextafter(middle, 0.0f), middle, std::nextafter(middle, 1e9f)}) {
-                QVERIFY2(f32_to_f16(value) == nearest_f16(value), qPrintable(QString::number(value, 'g', 10)));
-                QVERIFY2(f32_to_f16(-value) == nearest_f16(-value), qPrintable(QString::number(-value, 'g', 10)));
-            }
-        }
-    }
-
-    void f16OverflowsToInfinityAndUnderflowsToSignedZero() {
-        QCOMPARE(f32_to_f16(65519.996f), std::uint16_t{0x7BFF});
-        QCOMPARE(f32_to_f16(65520.0f), std::uint16_t{0x7C00});
-        QCOMPARE(f32_to_f16(-std::numeric_limits<float>::infinity()), std::uint16_t{0xFC00});
-        QCOMPARE(f32_to_f16(-1e-30f), std::uint16_t{0x8000});
-        QCOMPARE(f32_to_f16(0x1p-25f), std::uint16_t{0});  // half of the smallest: a tie, to even
-        QCOMPARE(f32_to_f16(std::nextafter(0x1p-25f, 1.0f)), std::uint16_t{1});
-    }
-
-    void everyBf16IsTheUpperHalfOfItsF32() {
-        for (unsigned bits = 0; bits < 65536; ++bits) {
-            const float wide = bf16_to_f32(static_cast<std::uint16_t>(bits));
-            QCOMPARE(std::bit_cast<std::uint32_t>(wide), std::uint32_t{bits} << 16);
-            const std::uint16_t back = f32_to_bf16(wide);
-            if (std::isnan(wide)) {
-                QVERIFY(std::isnan(bf16_to_f32(back)));
-            } else {
-                QCOMPARE(unsigned{back}, bits);
-            }
-        }
-    }
-
-    void bf16RoundsToNearestEven() {
-        for (unsigned bits = 0; bits < 0x7F80; ++bits) {
-            const std::uint32_t middle = (std::uint32_t{bits} << 16) | 0x8000u;
-            const auto even = static_cast<std::uint16_t>(bits + (bits & 1));
-            QCOMPARE(f32_to_bf16(std::bit_cast<float>(middle)), even);
-            QCOMPARE(f32_to_bf16(std::bit_cast<float>(middle - 1)), static_cast<std::uint16_t>(bits));
-            QCOMPARE(f32_to_bf16(std::bit_cast<float>(middle + 1)), static_cast<std::uint16_t>(bits + 1));
-        }
-    }
-};
-
-QTEST_GUILESS_MAIN(TestHalf)
-#include "tst_half.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(everyF16WidensToItsDefinition));
+    claims.add(CLAIM(everyF16SurvivesTheWayThroughF32));
+    claims.add(CLAIM(f16RoundsToNearestEvenBetweenAllNeighbours));
+    claims.add(CLAIM(f16OverflowsToInfinityAndUnderflowsToSignedZero));
+    claims.add(CLAIM(everyBf16IsTheUpperHalfOfItsF32));
+    claims.add(CLAIM(bf16RoundsToNearestEven));
+    return claims.rows();
+}

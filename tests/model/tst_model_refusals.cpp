@@ -2,240 +2,244 @@
 //
 // Models that cannot be loaded: one sentence names the file, the key or tensor and the value.
 #include "tests/model/loader_support.h"
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/texts.h"
 
-#include <QJsonArray>
-#include <QJsonDocument>
-#include <QJsonObject>
-#include <QStringList>
-#include <QTemporaryDir>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
+using nlohmann::json;
 
 namespace {
 
 // The safetensors file with a changed header; the data stays.
-QByteArray with_header(const QByteArray& file, const std::function<void(QJsonObject&)>& change) {
-    quint64 length = 0;
-    std::memcpy(&length, file.constData(), 8);
-    QJsonObject header = QJsonDocument::fromJson(file.mid(8, static_cast<int>(length))).object();
+std::string with_header(const std::string& file, const std::function<void(json&)>& change) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), 8);
+    json header = json::parse(file.substr(8, length));
     change(header);
-    const QByteArray json = QJsonDocument(header).toJson(QJsonDocument::Compact);
-    const QByteArray padded = json + QByteArray((8 - json.size() % 8) % 8, ' ');
-    const quint64 size = static_cast<quint64>(padded.size());
-    return QByteArray(reinterpret_cast<const char*>(&size), 8) + padded + file.mid(8 + static_cast<int>(length));
+    std::string padded = header.dump();
+    padded.resize((padded.size() + 7) / 8 * 8, ' ');
+    const std::uint64_t size = padded.size();
+    return std::string(reinterpret_cast<const char*>(&size), 8) + padded + file.substr(8 + length);
 }
 
-void rename_tensor(QJsonObject& header, const QString& from, const QString& to) {
-    const QJsonValue entry = header.take(from);
-    header[to] = entry;
+void rename_tensor(json& header, const std::string& from, const std::string& to) {
+    header[to] = header.at(from);
+    header.erase(from);
+}
+
+Cases<std::string> missingPartsAreNamed_cases() {
+    Cases<std::string> cases;
+    cases.add("configuration", "config.json");
+    cases.add("tokenizer", "tokenizer.json");
+    cases.add("weights", "model.safetensors");
+    return cases;
+}
+void missingPartsAreNamed(Check& check, const std::string& part) {
+    const TemporaryFolder folder;
+    copy_folder(check, "tiny-gqa", folder.path());
+    CHECK_THAT(load(folder.path()));
+    CHECK_THAT(std::filesystem::remove(folder.file(part)));
+    const Loaded loaded = load(folder.path());
+    CHECK_THAT(!loaded);
+    const std::string message = loaded.error().message();
+    CHECK_OR_SAY(contains(message, folder.path() + " has no " + part), message);
+    CHECK_OR_SAY(contains(message, "config.json, tokenizer.json and model.safetensors"), message);
+}
+
+struct WeightsInOtherFormsAreExplainedCase {
+    std::string file, word;
+};
+Cases<WeightsInOtherFormsAreExplainedCase> weightsInOtherFormsAreExplained_cases() {
+    Cases<WeightsInOtherFormsAreExplainedCase> cases;
+    cases.add("parts", {"model.safetensors.index.json", "several files"});
+    cases.add("pickle", {"pytorch_model.bin", "pickle"});
+    return cases;
+}
+void weightsInOtherFormsAreExplained(Check& check, const WeightsInOtherFormsAreExplainedCase& row) {
+    const TemporaryFolder folder;
+    copy_folder(check, "tiny-gqa", folder.path());
+    std::filesystem::rename(folder.file("model.safetensors"), folder.file(row.file));
+    const Loaded loaded = load(folder.path());
+    CHECK_THAT(!loaded);
+    CHECK_OR_SAY(contains(loaded.error().message(), row.word), loaded.error().message());
+}
+
+void pathsThatAreNoModelAreExplained(Check& check) {
+    const TemporaryFolder folder;
+    const auto message = [](const std::string& path) {
+        const Loaded loaded = load(path);
+        return loaded ? std::string("loaded") : loaded.error().message();
+    };
+    CHECK_THAT(contains(message(folder.file("absent.gguf")), "absent.gguf cannot be opened"));
+    CHECK_THAT(write_bytes(folder.file("empty.gguf"), {}));
+    CHECK_THAT(contains(message(folder.file("empty.gguf")), "empty"));
+    CHECK_THAT(write_bytes(folder.file("note.txt"), "just a note"));
+    CHECK_THAT(contains(message(folder.file("note.txt")), "begins with 'just'"));
+    CHECK_THAT(contains(message(folder.path()), "has no config.json"));
+    CHECK_THAT(contains(message(fixtures + "tiny-gqa/model.safetensors"), "the folder with config.json"));
+}
+
+// A folder's weights with one thing changed in the header; the message names the tensor and what is wrong with it.
+struct WrongTensorsAreRefusedByNameCase {
+    int change;
+    std::vector<std::string> words;
+};
+Cases<WrongTensorsAreRefusedByNameCase> wrongTensorsAreRefusedByName_cases() {
+    Cases<WrongTensorsAreRefusedByNameCase> cases;
+    cases.add("missing", {0, {"has no tensor 'model.layers.1.mlp.up_proj.weight'"}});
+    cases.add("left over", {1, {"'model.layers.2.self_attn.q_norm.weight'", "no place"}});
+    cases.add("other shape",
+              {2, {"'model.layers.0.self_attn.k_proj.weight'", "[32, 16]", "[16, 32]"}});
+    cases.add("other dtype", {3, {"'model.norm.weight'", "'I32'", "not built yet", "BF16"}});
+    cases.add("no head", {4, {"has no tensor 'lm_head.weight'"}});
+    return cases;
+}
+void wrongTensorsAreRefusedByName(Check& check, const WrongTensorsAreRefusedByNameCase& row) {
+    const TemporaryFolder folder;
+    copy_folder(check, "tiny-gqa", folder.path());
+    const std::string path = folder.file("model.safetensors");
+    const std::string changed = with_header(read_file(path), [&row](json& header) {
+        const char* const key = "model.layers.0.self_attn.k_proj.weight";
+        switch (row.change) {
+        case 0: rename_tensor(header, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.other.weight"); break;
+        case 1: {
+            // An empty tensor at the end of the data: legal, but not of this model.
+            std::uint64_t end = 0;
+            for (const json& value : header)
+                if (value.contains("data_offsets")) end = std::max(end, value["data_offsets"][1].get<std::uint64_t>());
+            header["model.layers.2.self_attn.q_norm.weight"] = {
+                {"dtype", "F32"}, {"shape", json::array({0})}, {"data_offsets", json::array({end, end})}};
+            break;
+        }
+        case 2: header.at(key)["shape"] = json::array({32, 16}); break;
+        case 3: header.at("model.norm.weight")["dtype"] = "I32"; break;
+        default: rename_tensor(header, "lm_head.weight", "head.weight"); break;
+        }
+    });
+    CHECK_THAT(write_bytes(path, changed));
+    const Loaded loaded = load(folder.path());
+    CHECK_THAT(!loaded);
+    const std::string message = loaded.error().message();
+    for (const std::string& word : row.words) CHECK_OR_SAY(contains(message, word), message);
+    CHECK_OR_SAY(message.starts_with(path), message);
+}
+
+struct AConfigurationOfAnotherModelIsRefusedCase {
+    std::string key;
+    int value;
+    std::string word;
+};
+Cases<AConfigurationOfAnotherModelIsRefusedCase> aConfigurationOfAnotherModelIsRefused_cases() {
+    Cases<AConfigurationOfAnotherModelIsRefusedCase> cases;
+    cases.add("more layers", {"num_hidden_layers", 3, "model.layers.2.input_layernorm.weight"});
+    cases.add("fewer layers", {"num_hidden_layers", 1, "Llama model of 1 layers"});
+    cases.add("absurdly many layers", {"num_hidden_layers", 4000, "too few for the 4,000 layers"});
+    cases.add("width", {"hidden_size", 64, "[288, 64]"});
+    cases.add("vocabulary", {"vocab_size", 300, "[300, 32]"});
+    cases.add("KV heads", {"num_key_value_heads", 1, "[8, 32]"});
+    return cases;
+}
+void aConfigurationOfAnotherModelIsRefused(Check& check, const AConfigurationOfAnotherModelIsRefusedCase& row) {
+    const TemporaryFolder folder;
+    copy_folder(check, "tiny-gqa", folder.path());
+    const std::string path = folder.file("config.json");
+    json config = json::parse(read_file(path));
+    config[row.key] = row.value;
+    CHECK_THAT(write_bytes(path, config.dump()));
+    const Loaded loaded = load(folder.path());
+    CHECK_THAT(!loaded);
+    CHECK_OR_SAY(contains(loaded.error().message(), row.word), loaded.error().message());
+}
+
+void truncatedWeightsAreRefused(Check& check) {
+    const TemporaryFolder folder;
+    copy_folder(check, "tiny-gqa", folder.path());
+    const std::string path = folder.file("model.safetensors");
+    const std::string whole = read_file(path);
+    for (const std::size_t missing : {std::size_t{1}, std::size_t{100}, std::size_t{100000}, whole.size() - 9}) {
+        CHECK_THAT(write_bytes(path, whole.substr(0, whole.size() - missing)));
+        const Loaded loaded = load(folder.path());
+        CHECK_THAT(!loaded);
+        CHECK_THAT(contains(loaded.error().message(), "model.safetensors: "));
+    }
+    const std::string gguf = folder.file("cut.gguf");
+    const std::string file = read_file(fixtures + "tiny-gqa/tiny-gqa.Q4_0.gguf");
+    for (const std::size_t missing : {std::size_t{40}, std::size_t{1000}, file.size() - 4}) {
+        CHECK_THAT(write_bytes(gguf, file.substr(0, file.size() - missing)));
+        CHECK_THAT(!load(gguf));
+    }
+}
+
+// A GGUF file with one byte sequence replaced by another of the same length.
+struct UnbuiltGgufFilesAreRefusedByNameCase {
+    std::string from, to;
+    std::vector<std::string> words;
+};
+Cases<UnbuiltGgufFilesAreRefusedByNameCase> unbuiltGgufFilesAreRefusedByName_cases() {
+    Cases<UnbuiltGgufFilesAreRefusedByNameCase> cases;
+    cases.add("architecture",
+              {std::string("\x05\0\0\0\0\0\0\0llama", 13), std::string("\x05\0\0\0\0\0\0\0qwen2", 13),
+               {"'qwen2'", "not built yet"}});
+    cases.add("missing key",
+              {"llama.block_count", "llama.block_Count", {"'llama.block_count'"}});
+    cases.add("experts",
+              {std::string("llama.rope.freq_base\x06\0\0\0\x00\x40\x1C\x46", 28),
+               std::string("llama.expert_count__\x04\0\0\0\x08\0\0\0", 28), {}});
+    cases.add("missing tensor",
+              {"blk.1.attn_v.weight", "blk.1.attn_w.weight", {"'blk.1.attn_v.weight'"}});
+    cases.add("tokenizer",
+              {std::string("\x04\0\0\0\0\0\0\0gpt2", 12), std::string("\x04\0\0\0\0\0\0\0rwkv", 12), {"rwkv"}});
+    return cases;
+}
+void unbuiltGgufFilesAreRefusedByName(Check& check, const UnbuiltGgufFilesAreRefusedByNameCase& row) {
+    std::string bytes = read_file(fixtures + "tiny-gqa/tiny-gqa.Q8_0.gguf");
+    CHECK_EQUAL(row.from.size(), row.to.size());
+    const std::size_t at = bytes.find(row.from);
+    CHECK_THAT(at != std::string::npos && at > 0);
+    bytes.replace(at, row.from.size(), row.to);
+    const TemporaryFolder folder;
+    const std::string path = folder.file("changed.gguf");
+    CHECK_THAT(write_bytes(path, bytes));
+    const Loaded loaded = load(path);
+    if (row.words.empty()) {  // an unknown key is no reason to refuse
+        CHECK_RESULT(loaded);
+        return;
+    }
+    CHECK_THAT(!loaded);
+    const std::string message = loaded.error().message();
+    CHECK_OR_SAY(contains(message, "changed.gguf"), message);
+    for (const std::string& word : row.words) CHECK_OR_SAY(contains(message, word), message);
+}
+
+void aVocabularyIsNoModel(Check& check) {
+    const std::string path = KVLOUPE_SHARED_DATA "/tokenizers/ggml-vocab-llama-spm.gguf";
+    if (!file_exists(path)) SKIP_ROW("The public vocabularies are not here, so none was tried.");
+    const Loaded loaded = load(path);
+    CHECK_THAT(!loaded);
+    CHECK_OR_SAY(contains(loaded.error().message(), "ggml-vocab-llama-spm.gguf"), loaded.error().message());
 }
 
 }  // namespace
 
-class TestModelRefusals : public QObject {
-    Q_OBJECT
-
-private slots:
-    void missingPartsAreNamed_data() {
-        QTest::addColumn<QString>("part");
-        QTest::newRow("configuration") << "config.json";
-        QTest::newRow("tokenizer") << "tokenizer.json";
-        QTest::newRow("weights") << "model.safetensors";
-    }
-    void missingPartsAreNamed() {
-        QFETCH(QString, part);
-        QTemporaryDir folder;
-        copy_folder("tiny-gqa", folder.path());
-        QVERIFY(load(folder.path()));
-        QVERIFY(QFile::remove(folder.filePath(part)));
-        const Loaded loaded = load(folder.path());
-        QVERIFY(!loaded);
-        const QString message = QString::fromStdString(loaded.error().message());
-        QVERIFY2(message.contains(folder.path() + " has no " + part), qPrintable(message));
-        QVERIFY2(message.contains("config.json, tokenizer.json and model.safetensors"), qPrintable(message));
-    }
-
-    void weightsInOtherFormsAreExplained_data() {
-        QTest::addColumn<QString>("file");
-        QTest::addColumn<QString>("word");
-        QTest::newRow("parts") << "model.safetensors.index.json" << "several files";
-        QTest::newRow("pickle") << "pytorch_model.bin" << "pickle";
-    }
-    void weightsInOtherFormsAreExplained() {
-        QFETCH(QString, file);
-        QFETCH(QString, word);
-        QTemporaryDir folder;
-        copy_folder("tiny-gqa", folder.path());
-        QVERIFY(QFile::rename(folder.filePath("model.safetensors"), folder.filePath(file)));
-        const Loaded loaded = load(folder.path());
-        QVERIFY(!loaded);
-        QVERIFY2(QString::fromStdString(loaded.error().message()).contains(word), loaded.error().message().c_str());
-    }
-
-    void pathsThatAreNoModelAreExplained() {
-        QTemporaryDir folder;
-        const auto message = [](const QString& path) {
-            const Loaded loaded = load(path);
-            return loaded ? QString("loaded") : QString::fromStdString(loaded.error().message());
-        };
-        QVERIFY(message(folder.filePath("absent.gguf")).contains("absent.gguf cannot be opened"));
-        write_all(folder.filePath("empty.gguf"), {});
-        QVERIFY(message(folder.filePath("empty.gguf")).contains("empty"));
-        write_all(folder.filePath("note.txt"), "just a note");
-        QVERIFY(message(folder.filePath("note.txt")).contains("begins with 'just'"));
-        QVERIFY(message(folder.path()).contains("has no config.json"));
-        QVERIFY(message(fixtures + "tiny-gqa/model.safetensors").contains("the folder with config.json"));
-    }
-
-    // A folder's weights with one thing changed in the header; the message names the tensor and what is wrong with it.
-    void wrongTensorsAreRefusedByName_data() {
-        QTest::addColumn<int>("change");
-        QTest::addColumn<QStringList>("words");
-        QTest::newRow("missing") << 0 << QStringList{"has no tensor 'model.layers.1.mlp.up_proj.weight'"};
-        QTest::newRow("left over") << 1 << QStringList{"'model.layers.2.self_attn.q_norm.weight'", "no place"};
-        QTest::newRow("other shape")
-            << 2 << QStringList{"'model.layers.0.self_attn.k_proj.weight'", "[32, 16]", "[16, 32]"};
-        QTest::newRow("other dtype") << 3 << QStringList{"'model.norm.weight'", "'I32'", "not built yet", "BF16"};
-        QTest::newRow("no head") << 4 << QStringList{"has no tensor 'lm_head.weight'"};
-    }
-    void wrongTensorsAreRefusedByName() {
-        QFETCH(int, change);
-        QFETCH(QStringList, words);
-        QTemporaryDir folder;
-        copy_folder("tiny-gqa", folder.path());
-        const QString path = folder.filePath("model.safetensors");
-        write_all(path, with_header(read_all(path), [change](QJsonObject& header) {
-            const QString key = "model.layers.0.self_attn.k_proj.weight";
-            QJsonObject entry;
-            switch (change) {
-            case 0: rename_tensor(header, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.other.weight"); break;
-            case 1: {
-                // An empty tensor at the end of the data: legal, but not of this model.
-                double end = 0;
-                for (const auto& value : header)
-                    end = std::max(end, value.toObject()["data_offsets"].toArray().at(1).toDouble());
-                header["model.layers.2.self_attn.q_norm.weight"] =
-                    QJsonObject{{"dtype", "F32"}, {"shape", QJsonArray{0}}, {"data_offsets", QJsonArray{end, end}}};
-                break;
-            }
-            case 2:
-                entry = header[key].toObject();
-                entry["shape"] = QJsonArray{32, 16};
-                header[key] = entry;
-                break;
-            case 3:
-                entry = header["model.norm.weight"].toObject();
-                entry["dtype"] = "I32";
-                header["model.norm.weight"] = entry;
-                break;
-            default: rename_tensor(header, "lm_head.weight", "head.weight"); break;
-            }
-        }));
-        const Loaded loaded = load(folder.path());
-        QVERIFY(!loaded);
-        const QString message = QString::fromStdString(loaded.error().message());
-        for (const QString& word : words) QVERIFY2(message.contains(word), qPrintable(message));
-        QVERIFY2(message.startsWith(path), qPrintable(message));
-    }
-
-    void aConfigurationOfAnotherModelIsRefused_data() {
-        QTest::addColumn<QString>("key");
-        QTest::addColumn<int>("value");
-        QTest::addColumn<QString>("word");
-        QTest::newRow("more layers") << "num_hidden_layers" << 3 << "model.layers.2.input_layernorm.weight";
-        QTest::newRow("fewer layers") << "num_hidden_layers" << 1 << "Llama model of 1 layers";
-        QTest::newRow("absurdly many layers") << "num_hidden_layers" << 4000 << "too few for the 4,000 layers";
-        QTest::newRow("width") << "hidden_size" << 64 << "[288, 64]";
-        QTest::newRow("vocabulary") << "vocab_size" << 300 << "[300, 32]";
-        QTest::newRow("KV heads") << "num_key_value_heads" << 1 << "[8, 32]";
-    }
-    void aConfigurationOfAnotherModelIsRefused() {
-        QFETCH(QString, key);
-        QFETCH(int, value);
-        QFETCH(QString, word);
-        QTemporaryDir folder;
-        copy_folder("tiny-gqa", folder.path());
-        const QString path = folder.filePath("config.json");
-        QJsonObject config = QJsonDocument::fromJson(read_all(path)).object();
-        config[key] = value;
-        write_all(path, QJsonDocument(config).toJson());
-        const Loaded loaded = load(folder.path());
-        QVERIFY(!loaded);
-        QVERIFY2(QString::fromStdString(loaded.error().message()).contains(word), loaded.error().message().c_str());
-    }
-
-    void truncatedWeightsAreRefused() {
-        QTemporaryDir folder;
-        copy_folder("tiny-gqa", folder.path());
-        const QString path = folder.filePath("model.safetensors");
-        const QByteArray whole = read_all(path);
-        for (const int missing : {1, 100, 100000, static_cast<int>(whole.size()) - 9}) {
-            write_all(path, whole.left(whole.size() - missing));
-            const Loaded loaded = load(folder.path());
-            QVERIFY(!loaded);
-            QVERIFY(QString::fromStdString(loaded.error().message()).contains("model.safetensors: "));
-        }
-        const QString gguf = folder.filePath("cut.gguf");
-        const QByteArray file = read_all(fixtures + "tiny-gqa/tiny-gqa.Q4_0.gguf");
-        for (const int missing : {40, 1000, static_cast<int>(file.size()) - 4}) {
-            write_all(gguf, file.left(file.size() - missing));
-            QVERIFY(!load(gguf));
-        }
-    }
-
-    // A GGUF file with one byte sequence replaced by another of the same length.
-    void unbuiltGgufFilesAreRefusedByName_data() {
-        QTest::addColumn<QByteArray>("from");
-        QTest::addColumn<QByteArray>("to");
-        QTest::addColumn<QStringList>("words");
-        QTest::newRow("architecture") << QByteArray("\x05\0\0\0\0\0\0\0llama", 13) << QByteArray("\x05\0\0\0\0\0\0\0qwen2", 13)
-                                      << QStringList{"'qwen2'", "not built yet"};
-        QTest::newRow("missing key") << QByteArray("llama.block_count") << QByteArray("llama.block_Count")
-                                     << QStringList{"'llama.block_count'"};
-        QTest::newRow("experts")
-            << QByteArray("llama.rope.freq_base\x06\0\0\0\x00\x40\x1C\x46", 28)
-            << QByteArray("llama.expert_count__\x04\0\0\0\x08\0\0\0", 28) << QStringList{};
-        QTest::newRow("missing tensor") << QByteArray("blk.1.attn_v.weight") << QByteArray("blk.1.attn_w.weight")
-                                        << QStringList{"'blk.1.attn_v.weight'"};
-        QTest::newRow("tokenizer") << QByteArray("\x04\0\0\0\0\0\0\0gpt2", 12) << QByteArray("\x04\0\0\0\0\0\0\0rwkv", 12)
-                                   << QStringList{"rwkv"};
-    }
-    void unbuiltGgufFilesAreRefusedByName() {
-        QFETCH(QByteArray, from);
-        QFETCH(QByteArray, to);
-        QFETCH(QStringList, words);
-        QByteArray bytes = read_all(fixtures + "tiny-gqa/tiny-gqa.Q8_0.gguf");
-        QCOMPARE(from.size(), to.size());
-        const auto at = bytes.indexOf(from);
-        QVERIFY(at > 0);
-        bytes.replace(at, from.size(), to);
-        QTemporaryDir folder;
-        const QString path = folder.filePath("changed.gguf");
-        write_all(path, bytes);
-        const Loaded loaded = load(path);
-        if (words.isEmpty()) {  // an unknown key is no reason to refuse
-            QVERIFY2(loaded, loaded ? "" : loaded.error().message().c_str());
-            return;
-        }
-        QVERIFY(!loaded);
-        const QString message = QString::fromStdString(loaded.error().message());
-        QVERIFY2(message.contains("changed.gguf"), qPrintable(message));
-        for (const QString& word : words) QVERIFY2(message.contains(word), qPrintable(message));
-    }
-
-    void aVocabularyIsNoModel() {
-        const QString path = KVLOUPE_SHARED_DATA "/tokenizers/ggml-vocab-llama-spm.gguf";
-        if (!QFile::exists(path)) QSKIP("The public vocabularies are not here, so none was tried.");
-        const Loaded loaded = load(path);
-        QVERIFY(!loaded);
-        QVERIFY2(QString::fromStdString(loaded.error().message()).contains("ggml-vocab-llama-spm.gguf"),
-                 loaded.error().message().c_str());
-    }
-};
-
-QTEST_GUILESS_MAIN(TestModelRefusals)
-#include "tst_model_refusals.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(missingPartsAreNamed), missingPartsAreNamed_cases());
+    claims.add(CLAIM(weightsInOtherFormsAreExplained), weightsInOtherFormsAreExplained_cases());
+    claims.add(CLAIM(pathsThatAreNoModelAreExplained));
+    claims.add(CLAIM(wrongTensorsAreRefusedByName), wrongTensorsAreRefusedByName_cases());
+    claims.add(CLAIM(aConfigurationOfAnotherModelIsRefused), aConfigurationOfAnotherModelIsRefused_cases());
+    claims.add(CLAIM(truncatedWeightsAreRefused));
+    claims.add(CLAIM(unbuiltGgufFilesAreRefusedByName), unbuiltGgufFilesAreRefusedByName_cases());
+    claims.add(CLAIM(aVocabularyIsNoModel));
+    return claims.rows();
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/chunked_log.h"
+#include "tests/support/claims.h"
 
 #include <atomic>
 #include <cstdint>
@@ -11,58 +10,50 @@
 #include <vector>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
-class TestChunkedLog : public QObject {
-    Q_OBJECT
+namespace {
 
-private Q_SLOTS:
-    void keepsOrderAcrossChunksAndPages();
-    void elementsNeverMove();
-    void destroysWhatItHolds();
-    void bytesCountWholeChunks();
-    void readersSeeAPrefixWhileItGrows();
-};
-
-void TestChunkedLog::keepsOrderAcrossChunksAndPages() {
+void keepsOrderAcrossChunksAndPages(Check& check) {
     // Chunks of two: a page of 1,024 chunks ends at 2,048 elements.
     ChunkedLog<std::uint32_t, 1> log;
-    for (std::uint32_t i = 0; i < 5000; ++i) QCOMPARE(log.push_back(i * 3), std::size_t{i});
-    QCOMPARE(log.size(), std::size_t{5000});
-    for (std::uint32_t i = 0; i < 5000; ++i) QCOMPARE(log[i], i * 3);
+    for (std::uint32_t i = 0; i < 5000; ++i) CHECK_EQUAL(log.push_back(i * 3), std::size_t{i});
+    CHECK_EQUAL(log.size(), std::size_t{5000});
+    for (std::uint32_t i = 0; i < 5000; ++i) CHECK_EQUAL(log[i], i * 3);
 }
 
-void TestChunkedLog::elementsNeverMove() {
+void elementsNeverMove(Check& check) {
     ChunkedLog<std::string, 2> log;
     log.push_back("first");
     const std::string* const first = &log[0];
     const char* const text = log[0].data();
     for (int i = 0; i < 1000; ++i) log.push_back(std::string(100, 'x'));
-    QCOMPARE(&log[0], first);
-    QCOMPARE(log[0].data(), text);
-    QCOMPARE(log[0], std::string("first"));
+    CHECK_EQUAL(&log[0], first);
+    CHECK_EQUAL(log[0].data(), text);
+    CHECK_EQUAL(log[0], "first");
 }
 
-void TestChunkedLog::destroysWhatItHolds() {
+void destroysWhatItHolds(Check& check) {
     const auto shared = std::make_shared<int>(1);
     {
         ChunkedLog<std::shared_ptr<int>, 3> log;
         for (int i = 0; i < 21; ++i) log.push_back(shared);
-        QCOMPARE(shared.use_count(), 22L);
+        CHECK_EQUAL(shared.use_count(), 22L);
     }
-    QCOMPARE(shared.use_count(), 1L);
+    CHECK_EQUAL(shared.use_count(), 1L);
 }
 
-void TestChunkedLog::bytesCountWholeChunks() {
+void bytesCountWholeChunks(Check& check) {
     ChunkedLog<std::uint64_t, 4> log;
-    QCOMPARE(log.bytes(), std::size_t{0});
+    CHECK_EQUAL(log.bytes(), std::size_t{0});
     log.push_back(1);
-    QCOMPARE(log.bytes(), std::size_t{16 * 8});
+    CHECK_EQUAL(log.bytes(), std::size_t{16 * 8});
     for (int i = 0; i < 16; ++i) log.push_back(2);
-    QCOMPARE(log.bytes(), std::size_t{32 * 8});
+    CHECK_EQUAL(log.bytes(), std::size_t{32 * 8});
 }
 
 // Run under ThreadSanitizer too: no lock, and yet a reader that stays below size() never races with the writer.
-void TestChunkedLog::readersSeeAPrefixWhileItGrows() {
+void readersSeeAPrefixWhileItGrows(Check& check) {
     constexpr std::uint64_t count = 200000;
     ChunkedLog<std::uint64_t, 6> log;
     std::atomic<bool> wrong{false};
@@ -80,8 +71,17 @@ void TestChunkedLog::readersSeeAPrefixWhileItGrows() {
     }
     for (std::uint64_t i = 0; i < count; ++i) log.push_back(i * 7 + 1);
     for (std::thread& reader : readers) reader.join();
-    QVERIFY(!wrong);
+    CHECK_THAT(!wrong);
 }
 
-QTEST_GUILESS_MAIN(TestChunkedLog)
-#include "tst_chunked_log.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(keepsOrderAcrossChunksAndPages));
+    claims.add(CLAIM(elementsNeverMove));
+    claims.add(CLAIM(destroysWhatItHolds));
+    claims.add(CLAIM(bytesCountWholeChunks));
+    claims.add(CLAIM(readersSeeAPrefixWhileItGrows));
+    return claims.rows();
+}

@@ -1,72 +1,62 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/cow_vector.h"
+#include "tests/support/claims.h"
 
 #include <algorithm>
 #include <random>
 #include <thread>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 using Small = CowVector<std::uint32_t, 2>;  // four elements a page
 
-class TestCowVector : public QObject {
-    Q_OBJECT
+namespace {
 
-private Q_SLOTS:
-    void aCopyKeepsWhatItWasWhenTheOriginalIsWritten();
-    void aWriteMakesOnePageOnce();
-    void equalElementsAreOnePageUntilTheyAreWritten();
-    void growsAndShrinksLikeAVector();
-    void iteratesBothWays();
-    void copiesAreReadAndWrittenByTwoThreads();
-};
-
-void TestCowVector::aCopyKeepsWhatItWasWhenTheOriginalIsWritten() {
+void aCopyKeepsWhatItWasWhenTheOriginalIsWritten(Check& check) {
     std::uint64_t made = 0;
     Small original;
     for (std::uint32_t i = 0; i < 10; ++i) original.push_back(i, made);
     const Small copy = original;
-    QVERIFY(copy == original);
+    CHECK_THAT(copy == original);
     original.edit(5, made) = 100;
     original.pop_back();
-    QCOMPARE(copy[5], 5u);
-    QCOMPARE(copy.size(), std::size_t{10});
-    QCOMPARE(copy.back(), 9u);
-    QCOMPARE(original[5], 100u);
-    QCOMPARE(original.size(), std::size_t{9});
-    QVERIFY(!(copy == original));
+    CHECK_EQUAL(copy[5], 5u);
+    CHECK_EQUAL(copy.size(), std::size_t{10});
+    CHECK_EQUAL(copy.back(), 9u);
+    CHECK_EQUAL(original[5], 100u);
+    CHECK_EQUAL(original.size(), std::size_t{9});
+    CHECK_THAT(!(copy == original));
 }
 
-void TestCowVector::aWriteMakesOnePageOnce() {
+void aWriteMakesOnePageOnce(Check& check) {
     std::uint64_t made = 0;
     Small original(64, 7u);
     {
         const Small copy = original;
         original.edit(0, made) = 1;
-        QCOMPARE(made, std::uint64_t{Small::page_bytes});
+        CHECK_EQUAL(made, std::uint64_t{Small::page_bytes});
         original.edit(3, made) = 1;
-        QCOMPARE(made, std::uint64_t{Small::page_bytes});
+        CHECK_EQUAL(made, std::uint64_t{Small::page_bytes});
         original.edit(4, made) = 1;
-        QCOMPARE(made, std::uint64_t{2 * Small::page_bytes});
-        QCOMPARE(copy[0], 7u);
+        CHECK_EQUAL(made, std::uint64_t{2 * Small::page_bytes});
+        CHECK_EQUAL(copy[0], 7u);
     }
     made = 0;
     original.edit(1, made) = 2;  // the copy is gone: the page is its own
-    QCOMPARE(made, std::uint64_t{0});
+    CHECK_EQUAL(made, std::uint64_t{0});
 }
 
-void TestCowVector::equalElementsAreOnePageUntilTheyAreWritten() {
+void equalElementsAreOnePageUntilTheyAreWritten(Check& check) {
     std::uint64_t made = 0;
     CowVector<std::uint64_t, 7> many(1000000, 3u);
     many.edit(999999, made) = 4;
-    QCOMPARE(made, std::uint64_t{decltype(many)::page_bytes});
-    QCOMPARE(many[999998], 3u);
-    QCOMPARE(many[0], 3u);
+    CHECK_EQUAL(made, std::uint64_t{decltype(many)::page_bytes});
+    CHECK_EQUAL(many[999998], 3u);
+    CHECK_EQUAL(many[0], 3u);
 }
 
-void TestCowVector::growsAndShrinksLikeAVector() {
+void growsAndShrinksLikeAVector(Check& check) {
     std::mt19937 random(5);
     std::vector<std::uint32_t> expected;
     Small vector;
@@ -90,31 +80,31 @@ void TestCowVector::growsAndShrinksLikeAVector() {
         } else if (random() % 20 == 0) {
             copies.emplace_back(vector, expected);
         }
-        QCOMPARE(vector.size(), expected.size());
+        CHECK_EQUAL(vector.size(), expected.size());
     }
-    QVERIFY(vector.to_vector() == expected);
-    QVERIFY(copies.size() > 10);
-    for (const auto& [copy, was] : copies) QVERIFY(copy.to_vector() == was);
+    CHECK_THAT(vector.to_vector() == expected);
+    CHECK_THAT(copies.size() > 10);
+    for (const auto& [copy, was] : copies) CHECK_THAT(copy.to_vector() == was);
     Small moved = std::move(vector);
-    QVERIFY(moved.to_vector() == expected);
+    CHECK_THAT(moved.to_vector() == expected);
     vector = Small(3, 7u);  // a moved-from one may be used again
-    QCOMPARE(vector.size(), std::size_t{3});
+    CHECK_EQUAL(vector.size(), std::size_t{3});
     vector.clear();
-    QVERIFY(vector.empty() && vector.begin() == vector.end());
+    CHECK_THAT(vector.empty() && vector.begin() == vector.end());
 }
 
-void TestCowVector::iteratesBothWays() {
+void iteratesBothWays(Check& check) {
     std::uint64_t made = 0;
     Small vector;
     for (std::uint32_t i = 0; i < 9; ++i) vector.push_back(i * i, made);
     std::uint32_t sum = 0;
     for (const std::uint32_t value : vector) sum += value;
-    QCOMPARE(sum, 204u);
-    QCOMPARE(*std::find(vector.rbegin(), vector.rend(), 49u), 49u);
-    QCOMPARE(std::lower_bound(vector.begin(), vector.end(), 30u) - vector.begin(), std::ptrdiff_t{6});
+    CHECK_EQUAL(sum, 204u);
+    CHECK_EQUAL(*std::find(vector.rbegin(), vector.rend(), 49u), 49u);
+    CHECK_EQUAL(std::lower_bound(vector.begin(), vector.end(), 30u) - vector.begin(), std::ptrdiff_t{6});
 }
 
-void TestCowVector::copiesAreReadAndWrittenByTwoThreads() {
+void copiesAreReadAndWrittenByTwoThreads(Check& check) {
     CowVector<std::uint64_t, 6> original(10000, 1u);
     std::uint64_t wrong = 0;
     for (int round = 0; round < 20; ++round) {
@@ -129,9 +119,19 @@ void TestCowVector::copiesAreReadAndWrittenByTwoThreads() {
         reader.join();
         wrong += sum != 10000u + std::uint64_t(round) * 3334u;
     }
-    QCOMPARE(wrong, std::uint64_t{0});
-    QCOMPARE(original[17], std::uint64_t{1});
+    CHECK_EQUAL(wrong, std::uint64_t{0});
+    CHECK_EQUAL(original[17], std::uint64_t{1});
 }
 
-QTEST_GUILESS_MAIN(TestCowVector)
-#include "tst_cow_vector.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(aCopyKeepsWhatItWasWhenTheOriginalIsWritten));
+    claims.add(CLAIM(aWriteMakesOnePageOnce));
+    claims.add(CLAIM(equalElementsAreOnePageUntilTheyAreWritten));
+    claims.add(CLAIM(growsAndShrinksLikeAVector));
+    claims.add(CLAIM(iteratesBothWays));
+    claims.add(CLAIM(copiesAreReadAndWrittenByTwoThreads));
+    return claims.rows();
+}

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The synthetic recordings of sharing lanes must agree with themselves and with the rules: views are tested on them.
-#include <QElapsedTimer>
-#include <QTest>
-
 #include "engine/record/lane_state.h"
 #include "engine/record/results.h"
+#include "tests/support/claims.h"
 #include "tests/support/demo_sharing.h"
+#include "tests/support/stopwatch.h"
+#include "tests/support/texts.h"
 
 #include <map>
 #include <set>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -27,7 +28,7 @@ const std::shared_ptr<const Recording>& whole() {
 const LaneRecord& lane_named(const std::string& name) {
     for (const auto& lane : whole()->lanes())
         if (lane->info().name == name) return *lane;
-    qFatal("no lane %s", name.c_str());
+    throw std::runtime_error(printed("no lane %s", name.c_str()));
 }
 
 std::set<std::pair<EventKind, Cause>> what_happened(const LaneRecord& lane) {
@@ -37,7 +38,7 @@ std::set<std::pair<EventKind, Cause>> what_happened(const LaneRecord& lane) {
 }
 
 // Empty if the invariants of CACHE_SEMANTICS 1.1 hold; else the first that does not.
-QString broken(const LaneState& state, std::uint32_t blocks) {
+std::string broken(const LaneState& state, std::uint32_t blocks) {
     std::map<std::uint32_t, std::uint32_t> entries;
     for (std::uint32_t id = 0; id < state.sequences().size(); ++id) {
         for (std::uint32_t group = 0; group < state.groups(); ++group) {
@@ -45,7 +46,7 @@ QString broken(const LaneState& state, std::uint32_t blocks) {
             for (const BlockId block : state.table(SequenceId(id), static_cast<std::uint8_t>(group))) {
                 if (block == null_block_id) continue;
                 ++entries[block.value];
-                if (!own.insert(block.value).second) return QString("block %1 twice in a table").arg(block.value);
+                if (!own.insert(block.value).second) return "block " + std::to_string(block.value) + " twice in a table";
             }
         }
     }
@@ -55,58 +56,39 @@ QString broken(const LaneState& state, std::uint32_t blocks) {
     for (std::uint32_t block = 1; block < blocks; ++block) {
         const BlockState& one = state.blocks()[block];
         if (one.owners != entries[block])
-            return QString("block %1: %2 owners, %3 entries").arg(block).arg(one.owners).arg(entries[block]);
-        if ((one.owners == 0 && !one.held) != (free.count(block) > 0)) return QString("block %1: queue").arg(block);
-        if (one.hashed && one.owners == 0 && one.filled != state.block_size()) return QString("block %1: hole").arg(block);
-        if (state.owners_of(BlockId(block)).size() != one.owners) return QString("block %1: owners").arg(block);
+            return "block " + std::to_string(block) + ": " + std::to_string(one.owners) + " owners, " + std::to_string(entries[block]) + " entries";
+        if ((one.owners == 0 && !one.held) != (free.count(block) > 0)) return "block " + std::to_string(block) + ": queue";
+        if (one.hashed && one.owners == 0 && one.filled != state.block_size()) return "block " + std::to_string(block) + ": hole";
+        if (state.owners_of(BlockId(block)).size() != one.owners) return "block " + std::to_string(block) + ": owners";
         used += one.owners > 0;
     }
-    return used == state.used_blocks() ? QString() : QString("used blocks");
+    return used == state.used_blocks() ? std::string() : std::string("used blocks");
 }
 
-}  // namespace
-
-class TestDemoSharing : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void sameOptionsGiveTheSameRecording();
-    void invariantsHoldAfterEveryStep_data();
-    void invariantsHoldAfterEveryStep();
-    void countersAgreeWithTheState_data() { invariantsHoldAfterEveryStep_data(); }
-    void countersAgreeWithTheState();
-    void lanesShowWhatTheyAreFor();
-    void everySequenceEndsOrLives();
-    void millionBlocksAreMadeInSeconds();
-};
-
-void TestDemoSharing::sameOptionsGiveTheSameRecording() {
+void sameOptionsGiveTheSameRecording(Check& check) {
     const auto first = demo_sharing_recording();
     const auto second = demo_sharing_recording();
-    QCOMPARE(events_csv(*first), events_csv(*second));
-    QCOMPARE(steps_csv(*first), steps_csv(*second));
+    CHECK_EQUAL(events_csv(*first), events_csv(*second));
+    CHECK_EQUAL(steps_csv(*first), steps_csv(*second));
 }
 
-void TestDemoSharing::invariantsHoldAfterEveryStep_data() {
-    QTest::addColumn<QString>("name");
+Cases<std::string> invariantsHoldAfterEveryStep_cases() {
+    Cases<std::string> cases;
     for (const char* name : {"paged", "swap", "windows", "radix", "max", "oracle", "pow2", "grow", "static"})
-        QTest::newRow(name) << QString(name);
+        cases.add(name, std::string(name));
+    return cases;
 }
-
-void TestDemoSharing::invariantsHoldAfterEveryStep() {
-    QFETCH(QString, name);
-    const LaneRecord& lane = lane_named(name.toStdString());
-    QCOMPARE(lane.step_count(), std::size_t{240});
+void invariantsHoldAfterEveryStep(Check& check, const std::string& name) {
+    const LaneRecord& lane = lane_named(name);
+    CHECK_EQUAL(lane.step_count(), std::size_t{240});
     for (std::size_t step = 0; step < lane.step_count(); ++step) {
-        const QString wrong = broken(lane.state_after(step), lane.info().blocks);
-        QVERIFY2(wrong.isEmpty(), qPrintable(QString("step %1: %2").arg(step).arg(wrong)));
+        const std::string wrong = broken(lane.state_after(step), lane.info().blocks);
+        CHECK_OR_SAY(wrong.empty(), "step " + std::to_string(step) + ": " + wrong);
     }
 }
 
-// At the moment the counters speak of: before what ended gives its blocks back.
-void TestDemoSharing::countersAgreeWithTheState() {
-    QFETCH(QString, name);
-    const LaneRecord& lane = lane_named(name.toStdString());
+void countersAgreeWithTheState(Check& check, const std::string& name) {
+    const LaneRecord& lane = lane_named(name);
     const std::uint64_t size = lane.info().block_size;
     LaneState state(lane.info().blocks, lane.info().block_size);
     for (std::size_t s = 0; s < lane.step_count(); ++s) {
@@ -116,23 +98,23 @@ void TestDemoSharing::countersAgreeWithTheState() {
             return event.kind == EventKind::finish && event.cause == Cause::forced_tokens_used_up;
         };
         for (; e < step.events.end && !ends(lane.events()[e]); ++e) state.apply(lane.events()[e]);
-        const QByteArray where = "step " + QByteArray::number(qulonglong(s));
-        QVERIFY2(state.used_blocks() == step.used_blocks && state.cached_blocks() == step.cached_blocks, where.constData());
-        QVERIFY2(step.used_blocks + step.cached_blocks + step.free_blocks == lane.info().blocks - 1, where.constData());
-        QCOMPARE(step.slots.token, state.token_slots());
+        const std::string where = "step " + std::to_string(s);
+        CHECK_OR_SAY(state.used_blocks() == step.used_blocks && state.cached_blocks() == step.cached_blocks, where);
+        CHECK_OR_SAY(step.used_blocks + step.cached_blocks + step.free_blocks == lane.info().blocks - 1, where);
+        CHECK_EQUAL(step.slots.token, state.token_slots());
         std::uint64_t filled = 0;
         for (const BlockState& block : state.blocks()) filled += block.owners > 0 ? block.filled : 0;
-        QCOMPARE(state.token_slots(), filled);
+        CHECK_EQUAL(state.token_slots(), filled);
         const SlotCounts& slots = step.slots;
-        QCOMPARE(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
-                 (lane.info().blocks - 1) * size);
-        QVERIFY2(slots.internal < lane.info().blocks * size, where.constData());  // nothing below zero
-        QCOMPARE(step.host_blocks, state.host_blocks());
+        CHECK_EQUAL(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
+                    (lane.info().blocks - 1) * size);
+        CHECK_OR_SAY(slots.internal < lane.info().blocks * size, where);  // nothing below zero
+        CHECK_EQUAL(step.host_blocks, state.host_blocks());
         for (; e < step.events.end; ++e) state.apply(lane.events()[e]);
     }
 }
 
-void TestDemoSharing::lanesShowWhatTheyAreFor() {
+void lanesShowWhatTheyAreFor(Check& check) {
     using K = EventKind;
     using C = Cause;
     const std::map<std::string, std::vector<std::pair<K, C>>> expected = {
@@ -160,8 +142,8 @@ void TestDemoSharing::lanesShowWhatTheyAreFor() {
     for (const auto& [name, list] : expected) {
         const auto seen = what_happened(lane_named(name));
         for (const auto& one : list)
-            QVERIFY2(seen.count(one) > 0, (name + ": " + std::string(name_of(one.first)) + " with cause " +
-                                           std::to_string(int(one.second))).c_str());
+            CHECK_OR_SAY(seen.count(one) > 0, (name + ": " + std::string(name_of(one.first)) + " with cause " +
+                                           std::to_string(int(one.second))));
     }
     std::uint64_t hits = 0, waiting = 0;
     double external = 0, wasted_max = 0, wasted_oracle = 0;
@@ -174,24 +156,24 @@ void TestDemoSharing::lanesShowWhatTheyAreFor() {
         wasted_max += double(max.reserved + max.internal + max.external);
         wasted_oracle += double(oracle.reserved + oracle.internal + oracle.external);
     }
-    QVERIFY(hits > 200);
-    QVERIFY(waiting > 20);
-    QVERIFY(external > 0);
-    QVERIFY(wasted_max > wasted_oracle);
+    CHECK_THAT(hits > 200);
+    CHECK_THAT(waiting > 20);
+    CHECK_THAT(external > 0);
+    CHECK_THAT(wasted_max > wasted_oracle);
     bool held = false, chained = false;
     const LaneState radix = lane_named("radix").state_after(239);
     for (const BlockState& block : radix.blocks()) held = held || block.held;
-    QVERIFY(held);
+    CHECK_THAT(held);
     const LaneState paged = lane_named("paged").state_after(30);
-    QVERIFY(paged.saved_blocks() > 0);
+    CHECK_THAT(paged.saved_blocks() > 0);
     for (const BlockState& block : paged.blocks()) chained = chained || block.parent_hash != 0;
-    QVERIFY(chained);
+    CHECK_THAT(chained);
 }
 
-void TestDemoSharing::everySequenceEndsOrLives() {
+void everySequenceEndsOrLives(Check& check) {
     for (const auto& lane : whole()->lanes()) {
         const LaneState last = lane->state_after(239);
-        QVERIFY(lane->sequences().size() >= last.sequences().size());
+        CHECK_THAT(lane->sequences().size() >= last.sequences().size());
         std::uint32_t finished = 0, running = 0, waiting = 0;
         for (const SequenceState& one : last.sequences()) {
             finished += one.status == SequenceStatus::finished;
@@ -199,31 +181,40 @@ void TestDemoSharing::everySequenceEndsOrLives() {
             waiting += one.status == SequenceStatus::arrived || one.status == SequenceStatus::preempted ||
                        one.status == SequenceStatus::swapped;
         }
-        QVERIFY2(finished > (lane->info().policy.kind == "contiguous" || lane->info().name == "static" ? 3u : 8u), lane->info().name.c_str());
-        QVERIFY(running > 0);
-        QCOMPARE(waiting, lane->step(239).waiting);
+        CHECK_OR_SAY(finished > (lane->info().policy.kind == "contiguous" || lane->info().name == "static" ? 3u : 8u), lane->info().name);
+        CHECK_THAT(running > 0);
+        CHECK_EQUAL(waiting, lane->step(239).waiting);
     }
 }
 
-void TestDemoSharing::millionBlocksAreMadeInSeconds() {
-    QElapsedTimer timer;
-    timer.start();
+void millionBlocksAreMadeInSeconds(Check& check) {
+    Stopwatch timer;
     const auto recording = demo_sharing_recording(DemoSharingOptions::large(500));
     const LaneRecord& lane = *recording->lanes().front();
-    QCOMPARE(lane.info().blocks, 1000000u);
-    QCOMPARE(lane.step_count(), std::size_t{500});
-    QVERIFY(lane.sequences().size() > 500);
-    qInfo("%d steps, %llu events in %lld ms, %llu MiB", 500, static_cast<unsigned long long>(lane.events().size()),
-          static_cast<long long>(timer.elapsed()), static_cast<unsigned long long>(recording->memory_bytes() >> 20));
-    timer.restart();
+    CHECK_EQUAL(lane.info().blocks, 1000000u);
+    CHECK_EQUAL(lane.step_count(), std::size_t{500});
+    CHECK_THAT(lane.sequences().size() > 500);
+    check.note(printed("%d steps, %llu events in %lld ms, %llu MiB", 500, static_cast<unsigned long long>(lane.events().size()),
+                       timer.milliseconds(), static_cast<unsigned long long>(recording->memory_bytes() >> 20)));
+    timer.start();
     const LaneState state = lane.state_after(499);
-    QVERIFY(state.used_blocks() > 1000);
-    qInfo("state after the last step in %lld us", static_cast<long long>(timer.nsecsElapsed() / 1000));
-    timer.restart();
+    CHECK_THAT(state.used_blocks() > 1000);
+    check.note(printed("state after the last step in %lld us", timer.nanoseconds() / 1000));
+    timer.start();
     const LaneState copy = state;
-    qInfo("copy in %lld us", static_cast<long long>(timer.nsecsElapsed() / 1000));
-    QVERIFY(copy.blocks().size() == 1000000);
+    check.note(printed("copy in %lld us", timer.nanoseconds() / 1000));
+    CHECK_THAT(copy.blocks().size() == 1000000);
 }
 
-QTEST_GUILESS_MAIN(TestDemoSharing)
-#include "tst_demo_sharing.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(sameOptionsGiveTheSameRecording));
+    claims.add(CLAIM(invariantsHoldAfterEveryStep), invariantsHoldAfterEveryStep_cases());
+    claims.add(CLAIM(countersAgreeWithTheState), invariantsHoldAfterEveryStep_cases());
+    claims.add(CLAIM(lanesShowWhatTheyAreFor));
+    claims.add(CLAIM(everySequenceEndsOrLives));
+    claims.add(CLAIM(millionBlocksAreMadeInSeconds));
+    return claims.rows();
+}

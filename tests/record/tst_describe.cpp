@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/describe.h"
 #include "engine/record/writer.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <set>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
-
 
 // Requests a (7 prompt tokens, arrival step 2) and b, a fork c of a with a request of its own, and a child of a.
 struct Fixture {
@@ -38,8 +38,8 @@ struct Fixture {
         lane->add_sequence({RequestId(0), SequenceId(0), 12});
     }
 
-    QString sentence(const Event& event) const {
-        return QString::fromStdString(describe_cause(*writer.recording(), lane->record(), event));
+    std::string sentence(const Event& event) const {
+        return describe_cause(*writer.recording(), lane->record(), event);
     }
 };
 
@@ -56,62 +56,41 @@ Event make(EventKind kind, Cause cause, std::uint32_t block, std::uint32_t other
 
 constexpr std::uint32_t none = 0xFFFFFFFFu;
 
-}  // namespace
-
-class TestDescribe : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void everyKindWithEveryCauseIsASentence();
-    void sentencesNameWhoWhereAndWhy_data();
-    void sentencesNameWhoWhereAndWhy();
-    void lanesWithoutACacheComputeAndDoNotWrite();
-    void flagsSayWhereABlockWent();
-    void contiguousLanesSpeakOfRegions();
-    void writesNameTheirPosition();
-    void refusedActionsSayWhy();
-    void detailIsAppended();
-    void childrenAreNumberedAndForksKeepTheirRequest();
-    void bytesAreWhatWasMovedOrTaken();
-};
-
-void TestDescribe::everyKindWithEveryCauseIsASentence() {
+void everyKindWithEveryCauseIsASentence(Check& check) {
     for (const bool cached : {true, false}) {
         const Fixture fixture(cached);
         for (int kind = 0; kind < event_kind_count; ++kind) {
-            std::set<QString> sentences;
+            std::set<std::string> sentences;
             for (int cause = 0; cause < cause_count; ++cause) {
                 for (const bool bare : {false, true}) {
                     Event event = make(static_cast<EventKind>(kind), static_cast<Cause>(cause), bare ? none : 7,
                                        bare ? none : 2, 3);
                     if (bare) event.sequence = SequenceId::none();
-                    const QString text = fixture.sentence(event);
-                    const QByteArray row = QByteArray(name_of(event.kind).data()) + " cause " + QByteArray::number(cause);
-                    QVERIFY2(text.size() > 6 && text.contains(' '), row.constData());
+                    const std::string text = fixture.sentence(event);
+                    const std::string row = std::string(name_of(event.kind).data()) + " cause " + std::to_string(cause);
+                    CHECK_OR_SAY(text.size() > 6 && contains(text, ' '), row);
                     // No missing number shows as all ones.
-                    QVERIFY2(!text.contains("4,294,967,295") && !text.contains("4294967295"), row.constData());
-                    QVERIFY2(!text.contains("  ") && !text.endsWith(' '), row.constData());
+                    CHECK_OR_SAY(!contains(text, "4,294,967,295") && !contains(text, "4294967295"), row);
+                    CHECK_OR_SAY(!contains(text, "  ") && !text.ends_with(' '), row);
                     if (!bare) sentences.insert(text);
                 }
             }
             // Each cause gives words of its own.
-            QVERIFY2(sentences.size() >= cause_count - 1, name_of(static_cast<EventKind>(kind)).data());
+            CHECK_OR_SAY(sentences.size() >= cause_count - 1, name_of(static_cast<EventKind>(kind)));
         }
     }
 }
 
-void TestDescribe::sentencesNameWhoWhereAndWhy_data() {
-    QTest::addColumn<int>("kind");
-    QTest::addColumn<int>("cause");
-    QTest::addColumn<unsigned>("block");
-    QTest::addColumn<unsigned>("other");
-    QTest::addColumn<unsigned>("tokens");
-    QTest::addColumn<QString>("sentence");
-    const auto row = [](EventKind kind, Cause cause, unsigned block, unsigned other, unsigned tokens,
+struct SentencesNameWhoWhereAndWhyCase {
+    int kind, cause;
+    unsigned block, other, tokens;
+    std::string sentence;
+};
+Cases<SentencesNameWhoWhereAndWhyCase> sentencesNameWhoWhereAndWhy_cases() {
+    Cases<SentencesNameWhoWhereAndWhyCase> cases;
+    const auto row = [&](EventKind kind, Cause cause, unsigned block, unsigned other, unsigned tokens,
                         const char* sentence) {
-        QTest::addRow("%s %d", name_of(kind).data(), static_cast<int>(cause))
-            << static_cast<int>(kind) << static_cast<int>(cause) << block << other << tokens
-            << QString::fromUtf8(sentence);
+        cases.add(printed("%s %d", name_of(kind).data(), static_cast<int>(cause)), {static_cast<int>(kind), static_cast<int>(cause), block, other, tokens, sentence});
     };
     row(EventKind::arrive, Cause::arrival_step_reached, none, none, 37,
         "a arrived with a prompt of 37 tokens because step 2, its arrival step, was reached");
@@ -210,54 +189,48 @@ void TestDescribe::sentencesNameWhoWhereAndWhy_data() {
     row(EventKind::null_block, Cause::out_of_window, 9, 3, 0,
         "a points logical block 3 at the null block in place of block 9 because its positions lie before the attention "
         "window");
+    return cases;
+}
+void sentencesNameWhoWhereAndWhy(Check& check, const SentencesNameWhoWhereAndWhyCase& row) {
+    CHECK_EQUAL(Fixture().sentence(make(static_cast<EventKind>(row.kind), static_cast<Cause>(row.cause), row.block, row.other, row.tokens)),
+                row.sentence);
 }
 
-void TestDescribe::sentencesNameWhoWhereAndWhy() {
-    QFETCH(int, kind);
-    QFETCH(int, cause);
-    QFETCH(unsigned, block);
-    QFETCH(unsigned, other);
-    QFETCH(unsigned, tokens);
-    QFETCH(QString, sentence);
-    QCOMPARE(Fixture().sentence(make(static_cast<EventKind>(kind), static_cast<Cause>(cause), block, other, tokens)),
-             sentence);
-}
-
-void TestDescribe::lanesWithoutACacheComputeAndDoNotWrite() {
+void lanesWithoutACacheComputeAndDoNotWrite(Check& check) {
     const Event event = make(EventKind::prefill, Cause::no_kv_cache, none, 0, 9);
-    QCOMPARE(Fixture(false).sentence(event),
-             QString::fromUtf8("9 tokens of a recomputed at positions 0–8 because a lane without a KV cache keeps "
-                               "nothing of the steps before"));
-    QCOMPARE(Fixture(false).sentence(make(EventKind::admit, Cause::fits_beside_running, none, none, 9)),
-             QString("a was admitted with a prompt of 9 tokens because the batch has room for it"));
+    CHECK_EQUAL(Fixture(false).sentence(event),
+                "9 tokens of a recomputed at positions 0–8 because a lane without a KV cache keeps "
+                                  "nothing of the steps before");
+    CHECK_EQUAL(Fixture(false).sentence(make(EventKind::admit, Cause::fits_beside_running, none, none, 9)),
+                "a was admitted with a prompt of 9 tokens because the batch has room for it");
 }
 
-void TestDescribe::flagsSayWhereABlockWent() {
+void flagsSayWhereABlockWent(Check& check) {
     Event event = make(EventKind::free, Cause::sequence_finished, 7, 0, 0);
     event.flags = Event::flag_held;
-    QCOMPARE(Fixture().sentence(event), QString("a gave back block 7 because a is finished; the radix tree keeps it"));
+    CHECK_EQUAL(Fixture().sentence(event), "a gave back block 7 because a is finished; the radix tree keeps it");
     event.flags = Event::flag_front;
-    QVERIFY(Fixture().sentence(event).endsWith("; it went to the head of the free queue"));
+    CHECK_THAT(Fixture().sentence(event).ends_with("; it went to the head of the free queue"));
     event = make(EventKind::evict, Cause::leaf_evicted, 7, none, 0);
     event.sequence = SequenceId::none();
     event.flags = Event::flag_released | Event::flag_front;
-    QCOMPARE(Fixture().sentence(event),
-             QString("block 7 lost its hash because a block was needed and it was the next leaf of the radix tree to go; the "
-                     "radix tree let it go to the head of the free queue"));
+    CHECK_EQUAL(Fixture().sentence(event),
+                "block 7 lost its hash because a block was needed and it was the next leaf of the radix tree to go; the "
+                        "radix tree let it go to the head of the free queue");
 }
 
-void TestDescribe::contiguousLanesSpeakOfRegions() {
+void contiguousLanesSpeakOfRegions(Check& check) {
     Fixture fixture(true, "contiguous");
-    QCOMPARE(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 15, 32)),
-             QString("a waits because it needs 32 blocks in a row and only 15 are free"));
-    QCOMPARE(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 40, 32)),
-             QString("a waits because it needs 32 blocks in a row and of the 40 free ones not as many are"));
-    QCOMPARE(fixture.sentence(make(EventKind::free, Cause::grown_by_copy, 7, 0, 0)),
-             QString("a gave back block 7 because its region was full and grew by moving to a larger one"));
+    CHECK_EQUAL(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 15, 32)),
+                "a waits because it needs 32 blocks in a row and only 15 are free");
+    CHECK_EQUAL(fixture.sentence(make(EventKind::refuse, Cause::pool_too_full, none, 40, 32)),
+                "a waits because it needs 32 blocks in a row and of the 40 free ones not as many are");
+    CHECK_EQUAL(fixture.sentence(make(EventKind::free, Cause::grown_by_copy, 7, 0, 0)),
+                "a gave back block 7 because its region was full and grew by moving to a larger one");
 }
 
 // c writes position 37: the copy and the write come in one step.
-void TestDescribe::writesNameTheirPosition() {
+void writesNameTheirPosition(Check& check) {
     Fixture fixture;
     const auto event = [&](EventKind kind, Cause cause, std::uint32_t sequence, std::uint32_t block, std::uint32_t other,
                            std::uint32_t tokens) {
@@ -279,63 +252,77 @@ void TestDescribe::writesNameTheirPosition() {
     const auto text = [&](std::uint64_t index) {
         return describe_event(*fixture.writer.recording(), fixture.lane->record(), index);
     };
-    QCOMPARE(text(0), std::string("c copied 5 slots of block 16 to block 53 because it writes position 37 into a block that has "
-                                  "another owner"));
-    QCOMPARE(text(1), std::string("block 20 lost its hash because b writes position 21 into it and nobody else owns it"));
-    QCOMPARE(text(3), std::string("c computed and wrote position 37 because the token sampled last is the next to compute"));
-    QCOMPARE(text(4), std::string("a copied 2 slots of block 3 to block 4 because it writes its next token into a block that "
-                                  "has another owner"));
+    CHECK_EQUAL(text(0), "c copied 5 slots of block 16 to block 53 because it writes position 37 into a block that has "
+                                  "another owner");
+    CHECK_EQUAL(text(1), "block 20 lost its hash because b writes position 21 into it and nobody else owns it");
+    CHECK_EQUAL(text(3), "c computed and wrote position 37 because the token sampled last is the next to compute");
+    CHECK_EQUAL(text(4), "a copied 2 slots of block 3 to block 4 because it writes its next token into a block that "
+                                  "has another owner");
 }
 
-void TestDescribe::refusedActionsSayWhy() {
+void refusedActionsSayWhy(Check& check) {
     Fixture fixture;
     Event event = make(EventKind::refuse, Cause::action_refused, none, none, 0);
-    QCOMPARE(fixture.sentence(event), QString("an action was refused"));
+    CHECK_EQUAL(fixture.sentence(event), "an action was refused");
     event.detail = fixture.lane->intern("The action fork cannot be done: request: 'a' does not run");
     event.sequence = SequenceId::none();
-    QCOMPARE(fixture.sentence(event), QString("The action fork cannot be done: request: 'a' does not run"));
+    CHECK_EQUAL(fixture.sentence(event), "The action fork cannot be done: request: 'a' does not run");
 }
 
-void TestDescribe::detailIsAppended() {
+void detailIsAppended(Check& check) {
     Fixture fixture;
     Event event = make(EventKind::finish, Cause::sequence_failed, none, none, 2);
     event.detail = fixture.lane->intern("layer 1 gave logits that are not finite");
-    QCOMPARE(fixture.sentence(event),
-             QString("a ended after 2 output tokens because a failed: layer 1 gave logits that are not finite"));
+    CHECK_EQUAL(fixture.sentence(event),
+                "a ended after 2 output tokens because a failed: layer 1 gave logits that are not finite");
     Event reject = make(EventKind::reject, Cause::exceeds_pool, none, 12, 43);
     reject.detail = fixture.lane->intern("request 'a' needs 43 slots (40 prompt + 4 new tokens - 1)");
-    QCOMPARE(fixture.sentence(reject), QString("a was rejected: request 'a' needs 43 slots (40 prompt + 4 new tokens - 1)"));
-    QCOMPARE(event_reason(*fixture.writer.recording(), fixture.lane->record(), event),
-             std::string("layer 1 gave logits that are not finite"));
+    CHECK_EQUAL(fixture.sentence(reject), "a was rejected: request 'a' needs 43 slots (40 prompt + 4 new tokens - 1)");
+    CHECK_EQUAL(event_reason(*fixture.writer.recording(), fixture.lane->record(), event),
+                "layer 1 gave logits that are not finite");
 }
 
-void TestDescribe::childrenAreNumberedAndForksKeepTheirRequest() {
+void childrenAreNumberedAndForksKeepTheirRequest(Check& check) {
     const Fixture fixture;
     const Recording& recording = *fixture.writer.recording();
     const LaneRecord& lane = fixture.lane->record();
-    QCOMPARE(sequence_name(recording, lane, SequenceId(0)), std::string("a"));
-    QCOMPARE(sequence_name(recording, lane, SequenceId(1)), std::string("b"));
-    QCOMPARE(sequence_name(recording, lane, SequenceId(2)), std::string("c"));
-    QCOMPARE(sequence_name(recording, lane, SequenceId(3)), std::string("a.1"));
-    QCOMPARE(sequence_name(recording, lane, SequenceId(9)), std::string("sequence 9"));
-    QCOMPARE(sequence_name(recording, lane, SequenceId::none()), std::string("no sequence"));
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId(0)), "a");
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId(1)), "b");
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId(2)), "c");
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId(3)), "a.1");
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId(9)), "sequence 9");
+    CHECK_EQUAL(sequence_name(recording, lane, SequenceId::none()), "no sequence");
 }
 
-void TestDescribe::bytesAreWhatWasMovedOrTaken() {
+void bytesAreWhatWasMovedOrTaken(Check& check) {
     const Fixture fixture;
     const LaneRecord& lane = fixture.lane->record();
     const auto bytes = [&](EventKind kind) { return event_bytes(lane, make(kind, Cause::none, 1, 2, 5)); };
-    QCOMPARE(bytes(EventKind::allocate), std::uint64_t{32768});
-    QCOMPARE(bytes(EventKind::copy_on_write), std::uint64_t{10240});
-    QCOMPARE(bytes(EventKind::swap_out), std::uint64_t{10240});
-    QCOMPARE(bytes(EventKind::swap_in), std::uint64_t{10240});
-    QCOMPARE(bytes(EventKind::prefill), std::uint64_t{10240});
-    QCOMPARE(bytes(EventKind::fork), std::uint64_t{0});
-    QCOMPARE(bytes(EventKind::evict), std::uint64_t{0});
+    CHECK_EQUAL(bytes(EventKind::allocate), std::uint64_t{32768});
+    CHECK_EQUAL(bytes(EventKind::copy_on_write), std::uint64_t{10240});
+    CHECK_EQUAL(bytes(EventKind::swap_out), std::uint64_t{10240});
+    CHECK_EQUAL(bytes(EventKind::swap_in), std::uint64_t{10240});
+    CHECK_EQUAL(bytes(EventKind::prefill), std::uint64_t{10240});
+    CHECK_EQUAL(bytes(EventKind::fork), std::uint64_t{0});
+    CHECK_EQUAL(bytes(EventKind::evict), std::uint64_t{0});
     const Fixture uncached(false);
-    QCOMPARE(event_bytes(uncached.lane->record(), make(EventKind::prefill, Cause::no_kv_cache, none, 0, 5)),
-             std::uint64_t{0});
+    CHECK_EQUAL(event_bytes(uncached.lane->record(), make(EventKind::prefill, Cause::no_kv_cache, none, 0, 5)),
+                std::uint64_t{0});
 }
 
-QTEST_GUILESS_MAIN(TestDescribe)
-#include "tst_describe.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(everyKindWithEveryCauseIsASentence));
+    claims.add(CLAIM(sentencesNameWhoWhereAndWhy), sentencesNameWhoWhereAndWhy_cases());
+    claims.add(CLAIM(lanesWithoutACacheComputeAndDoNotWrite));
+    claims.add(CLAIM(flagsSayWhereABlockWent));
+    claims.add(CLAIM(contiguousLanesSpeakOfRegions));
+    claims.add(CLAIM(writesNameTheirPosition));
+    claims.add(CLAIM(refusedActionsSayWhy));
+    claims.add(CLAIM(detailIsAppended));
+    claims.add(CLAIM(childrenAreNumberedAndForksKeepTheirRequest));
+    claims.add(CLAIM(bytesAreWhatWasMovedOrTaken));
+    return claims.rows();
+}

@@ -1,58 +1,44 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/figures.h"
 #include "engine/record/gpu_table.h"
+#include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
-class TestFigures : public QObject {
-    Q_OBJECT
+namespace {
 
-private Q_SLOTS:
-    void formulaNamesItsFactors();
-    void predictionIsTokensTimesBytesPerToken();
-    void uncachedDecodingComputesTheTriangle();
-    void percentileInterpolatesBetweenRanks_data();
-    void percentileInterpolatesBetweenRanks();
-    void linearFitFindsTheLine();
-    void wastedShareLeavesFreeAndCachedOut();
-    void stepTimeIsSplitByTokens();
-    void uncachedRecomputationCountsAsDecoding();
-    void gpuTableHoldsTheDataSheets();
-};
-
-void TestFigures::formulaNamesItsFactors() {
+void formulaNamesItsFactors(Check& check) {
     LaneInfo info;
     info.cache_dtype = "f16";
     info.layers = 30;
     info.kv_heads = 3;
     info.head_dim = 64;
     info.bytes_per_token = 23040;  // SmolLM2-135M
-    QCOMPARE(QString::fromStdString(kv_formula(info)),
-             QString::fromUtf8("2 × 30 layers × 3 KV heads × 64 values × 2 B = 23,040 B per token"));
+    CHECK_EQUAL(kv_formula(info),
+                "2 × 30 layers × 3 KV heads × 64 values × 2 B = 23,040 B per token");
     info.kv_heads = 1;
     info.layers = 1;
     info.bytes_per_token = 256;
-    QCOMPARE(QString::fromStdString(kv_formula(info)),
-             QString::fromUtf8("2 × 1 layer × 1 KV head × 64 values × 2 B = 256 B per token"));
+    CHECK_EQUAL(kv_formula(info),
+                "2 × 1 layer × 1 KV head × 64 values × 2 B = 256 B per token");
     info.cache_dtype = "q8_0";
     info.bytes_per_token = 136;
-    QCOMPARE(kv_formula(info), std::string("136 B per token"));
+    CHECK_EQUAL(kv_formula(info), "136 B per token");
     info.kv_cache = false;
-    QCOMPARE(kv_formula(info), std::string("no KV cache"));
+    CHECK_EQUAL(kv_formula(info), "no KV cache");
 }
 
-void TestFigures::predictionIsTokensTimesBytesPerToken() {
+void predictionIsTokensTimesBytesPerToken(Check& check) {
     LaneInfo info;
     info.bytes_per_token = 640;  // stories260K
-    QCOMPARE(predicted_kv_bytes(info, 200), std::uint64_t{128000});
+    CHECK_EQUAL(predicted_kv_bytes(info, 200), std::uint64_t{128000});
     info.kv_cache = false;
-    QCOMPARE(predicted_kv_bytes(info, 200), std::uint64_t{0});
+    CHECK_EQUAL(predicted_kv_bytes(info, 200), std::uint64_t{0});
 }
 
-void TestFigures::uncachedDecodingComputesTheTriangle() {
+void uncachedDecodingComputesTheTriangle(Check& check) {
     for (std::uint64_t prompt : {1u, 5u, 37u}) {
         for (std::uint64_t outputs : {0u, 1u, 2u, 100u}) {
             std::uint64_t cached = outputs > 0 ? prompt : 0, uncached = 0;
@@ -60,62 +46,62 @@ void TestFigures::uncachedDecodingComputesTheTriangle() {
                 if (i > 0) ++cached;
                 uncached += prompt + i;
             }
-            QCOMPARE(cached_tokens(prompt, outputs), cached);
-            QCOMPARE(uncached_tokens(prompt, outputs), uncached);
+            CHECK_EQUAL(cached_tokens(prompt, outputs), cached);
+            CHECK_EQUAL(uncached_tokens(prompt, outputs), uncached);
         }
     }
-    QCOMPARE(uncached_tokens(1, 500), std::uint64_t{500 * 501 / 2});
+    CHECK_EQUAL(uncached_tokens(1, 500), std::uint64_t{500 * 501 / 2});
 }
 
-void TestFigures::percentileInterpolatesBetweenRanks_data() {
-    QTest::addColumn<double>("p");
-    QTest::addColumn<double>("value");
+struct PercentileInterpolatesBetweenRanksCase {
+    double p, value;
+};
+Cases<PercentileInterpolatesBetweenRanksCase> percentileInterpolatesBetweenRanks_cases() {
+    Cases<PercentileInterpolatesBetweenRanksCase> cases;
     // numpy.percentile([40, 10, 30, 20], p)
-    QTest::newRow("lowest") << 0.0 << 10.0;
-    QTest::newRow("median") << 50.0 << 25.0;
-    QTest::newRow("95") << 95.0 << 38.5;
-    QTest::newRow("highest") << 100.0 << 40.0;
-    QTest::newRow("beyond") << 120.0 << 40.0;
+    cases.add("lowest", {0.0, 10.0});
+    cases.add("median", {50.0, 25.0});
+    cases.add("95", {95.0, 38.5});
+    cases.add("highest", {100.0, 40.0});
+    cases.add("beyond", {120.0, 40.0});
+    return cases;
 }
-
-void TestFigures::percentileInterpolatesBetweenRanks() {
-    QFETCH(double, p);
-    QFETCH(double, value);
+void percentileInterpolatesBetweenRanks(Check& check, const PercentileInterpolatesBetweenRanksCase& row) {
     const std::vector<double> values = {40, 10, 30, 20};
-    QCOMPARE(percentile(values, p).value(), value);
-    QCOMPARE(percentile(std::vector<double>{7}, p).value(), 7.0);
-    QVERIFY(!percentile({}, p));
+    CHECK_CLOSE(percentile(values, row.p).value(), row.value);
+    CHECK_EQUAL(percentile(std::vector<double>{7}, row.p).value(), 7.0);
+    CHECK_THAT(!percentile({}, row.p));
 }
 
-void TestFigures::linearFitFindsTheLine() {
+void linearFitFindsTheLine(Check& check) {
     const std::vector<double> x = {0, 1, 2, 3, 4};
     const auto exact = linear_fit(x, std::vector<double>{3, 5, 7, 9, 11});
-    QVERIFY(exact.has_value());
-    QCOMPARE(exact->slope, 2.0);
-    QCOMPARE(exact->intercept, 3.0);
-    QCOMPARE(exact->r_squared, 1.0);
+    CHECK_THAT(exact.has_value());
+    CHECK_CLOSE(exact->slope, 2.0);
+    CHECK_CLOSE(exact->intercept, 3.0);
+    CHECK_CLOSE(exact->r_squared, 1.0);
     const auto noisy = linear_fit(x, std::vector<double>{0, 2, 1, 3, 4});
-    QCOMPARE(noisy->slope, 0.9);
-    QVERIFY(qAbs(noisy->intercept - 0.2) < 1e-12);
-    QVERIFY(qAbs(noisy->r_squared - 0.81) < 1e-12);
-    QVERIFY(!linear_fit(std::vector<double>{1}, std::vector<double>{1}));
-    QVERIFY(!linear_fit(std::vector<double>{2, 2}, std::vector<double>{1, 3}));
+    CHECK_CLOSE(noisy->slope, 0.9);
+    CHECK_THAT(std::abs(noisy->intercept - 0.2) < 1e-12);
+    CHECK_THAT(std::abs(noisy->r_squared - 0.81) < 1e-12);
+    CHECK_THAT(!linear_fit(std::vector<double>{1}, std::vector<double>{1}));
+    CHECK_THAT(!linear_fit(std::vector<double>{2, 2}, std::vector<double>{1, 3}));
 }
 
-void TestFigures::wastedShareLeavesFreeAndCachedOut() {
+void wastedShareLeavesFreeAndCachedOut(Check& check) {
     SlotCounts counts;
-    QVERIFY(!wasted_share(counts));
+    CHECK_THAT(!wasted_share(counts));
     counts.free = 100;
     counts.cached = 50;
-    QVERIFY(!wasted_share(counts));
+    CHECK_THAT(!wasted_share(counts));
     // PagedAttention, figure 3: A holds 7 + 1 tokens, 2 reserved, 2,038 never used; B 3 + 1, 1, 507.
     counts.token = 12;
     counts.reserved = 3;
     counts.internal = 2545;
-    QCOMPARE(wasted_share(counts).value(), 2548.0 / 2560.0);
+    CHECK_EQUAL(wasted_share(counts).value(), 2548.0 / 2560.0);
 }
 
-void TestFigures::stepTimeIsSplitByTokens() {
+void stepTimeIsSplitByTokens(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane({}, nullptr);
     const auto step = [&](std::uint64_t ms, std::uint32_t prefill, std::uint32_t decode) {
@@ -132,13 +118,13 @@ void TestFigures::stepTimeIsSplitByTokens() {
     step(5, 0, 2);
     step(50, 0, 0);  // idle
     const TimeSplit split = time_split(lane.record(), 4);
-    QCOMPARE(split.prefill_ms, 16.0);
-    QCOMPARE(split.decode_ms, 7.0);
-    QCOMPARE(split.decode_tokens, std::uint64_t{3});
-    QCOMPARE(time_split(lane.record(), 1).decode_ms, 0.0);
+    CHECK_EQUAL(split.prefill_ms, 16.0);
+    CHECK_EQUAL(split.decode_ms, 7.0);
+    CHECK_EQUAL(split.decode_tokens, std::uint64_t{3});
+    CHECK_EQUAL(time_split(lane.record(), 1).decode_ms, 0.0);
 }
 
-void TestFigures::uncachedRecomputationCountsAsDecoding() {
+void uncachedRecomputationCountsAsDecoding(Check& check) {
     LaneInfo info;
     info.kv_cache = false;
     RecordingWriter writer("t", 0);
@@ -160,22 +146,35 @@ void TestFigures::uncachedRecomputationCountsAsDecoding() {
         lane.end_step(counters);
     }
     const TimeSplit split = time_split(lane.record(), 3);
-    QCOMPARE(split.prefill_ms, 10.0);
-    QCOMPARE(split.decode_ms, 23.0);
-    QCOMPARE(split.decode_tokens, std::uint64_t{2});
+    CHECK_EQUAL(split.prefill_ms, 10.0);
+    CHECK_EQUAL(split.decode_ms, 23.0);
+    CHECK_EQUAL(split.decode_tokens, std::uint64_t{2});
 }
 
-void TestFigures::gpuTableHoldsTheDataSheets() {
-    QCOMPARE(gpu_table().size(), std::size_t{3});
+void gpuTableHoldsTheDataSheets(Check& check) {
+    CHECK_EQUAL(gpu_table().size(), std::size_t{3});
     const GpuEntry* a100 = find_gpu("A100 SXM");
-    QVERIFY(a100);
-    QCOMPARE(a100->memory_bytes, std::uint64_t{85899345920});
-    QCOMPARE(a100->bandwidth, 2.039e12);
-    QCOMPARE(qRound(a100->bf16_flops / a100->bandwidth * 10), 1530);  // ridge 153.0 FLOP per byte
-    QCOMPARE(qRound(find_gpu("H100 SXM")->bf16_flops / find_gpu("H100 SXM")->bandwidth * 10), 2952);
-    QCOMPARE(find_gpu("H200 SXM")->memory_bytes, std::uint64_t{141000000000});
-    QVERIFY(!find_gpu("abacus"));
+    CHECK_THAT(a100);
+    CHECK_EQUAL(a100->memory_bytes, std::uint64_t{85899345920});
+    CHECK_EQUAL(a100->bandwidth, 2.039e12);
+    CHECK_EQUAL(std::lround(a100->bf16_flops / a100->bandwidth * 10), 1530);  // ridge 153.0 FLOP per byte
+    CHECK_EQUAL(std::lround(find_gpu("H100 SXM")->bf16_flops / find_gpu("H100 SXM")->bandwidth * 10), 2952);
+    CHECK_EQUAL(find_gpu("H200 SXM")->memory_bytes, std::uint64_t{141000000000});
+    CHECK_THAT(!find_gpu("abacus"));
 }
 
-QTEST_GUILESS_MAIN(TestFigures)
-#include "tst_figures.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(formulaNamesItsFactors));
+    claims.add(CLAIM(predictionIsTokensTimesBytesPerToken));
+    claims.add(CLAIM(uncachedDecodingComputesTheTriangle));
+    claims.add(CLAIM(percentileInterpolatesBetweenRanks), percentileInterpolatesBetweenRanks_cases());
+    claims.add(CLAIM(linearFitFindsTheLine));
+    claims.add(CLAIM(wastedShareLeavesFreeAndCachedOut));
+    claims.add(CLAIM(stepTimeIsSplitByTokens));
+    claims.add(CLAIM(uncachedRecomputationCountsAsDecoding));
+    claims.add(CLAIM(gpuTableHoldsTheDataSheets));
+    return claims.rows();
+}

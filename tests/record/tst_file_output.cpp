@@ -1,29 +1,24 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTemporaryDir>
-#include <QTest>
-
 #include "engine/record/file_output.h"
 #include "engine/record/results.h"
 #include "engine/record/writer.h"
-
-#include <QDir>
-#include <QFile>
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/texts.h"
 
 #include <csignal>
+#include <filesystem>
 #include <sys/resource.h>
 #include <unistd.h>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
-QByteArray content(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray("unreadable");
-}
-
-QStringList entries(const QString& folder) {
-    return QDir(folder).entryList(QDir::Files | QDir::Dirs | QDir::NoDotAndDotDot | QDir::Hidden, QDir::Name);
+std::string content(const std::string& path) {
+    return file_exists(path) ? read_file(path) : "unreadable";
 }
 
 // Writes fail beyond so many bytes a file, as on a full disk.
@@ -48,117 +43,112 @@ private:
     void (*m_handler)(int) = nullptr;
 };
 
-}  // namespace
-
-class TestFileOutput : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void filesAppearOnlyWhenPutInPlace();
-    void failedWriteKeepsTheOldFile();
-    void fullDiskLeavesNothingHalfWritten();
-    void errorsNameFileReasonAndRemedy_data();
-    void errorsNameFileReasonAndRemedy();
-    void readOnlyFolderIsSaid();
-    void resultsAreAllOrNothing();
-};
-
-void TestFileOutput::filesAppearOnlyWhenPutInPlace() {
-    QTemporaryDir folder;
+void filesAppearOnlyWhenPutInPlace(Check& check) {
+    const TemporaryFolder folder;
     {
-        FileOutput output(folder.path().toStdString());
-        QVERIFY(output.write("a.txt", "one"));
-        QVERIFY(!QFile::exists(folder.filePath("a.txt")));
-        QVERIFY(output.put_in_place());
-        QCOMPARE(content(folder.filePath("a.txt")), QByteArray("one"));
-        QVERIFY(output.write("b.txt", "two"));
+        FileOutput output(folder.path());
+        CHECK_THAT(output.write("a.txt", "one"));
+        CHECK_THAT(!file_exists(folder.file("a.txt")));
+        CHECK_THAT(output.put_in_place());
+        CHECK_EQUAL(content(folder.file("a.txt")), "one");
+        CHECK_THAT(output.write("b.txt", "two"));
     }  // given up
-    QCOMPARE(entries(folder.path()), QStringList({"a.txt"}));
-    QVERIFY(write_file(folder.filePath("a.txt").toStdString(), "three"));
-    QCOMPARE(content(folder.filePath("a.txt")), QByteArray("three"));
+    CHECK_EQUAL(names_in(folder.path()), (std::vector<std::string>{"a.txt"}));
+    CHECK_THAT(write_file(folder.file("a.txt"), "three"));
+    CHECK_EQUAL(content(folder.file("a.txt")), "three");
 }
 
-void TestFileOutput::failedWriteKeepsTheOldFile() {
-    QTemporaryDir folder;
-    const std::string path = folder.filePath("a.txt").toStdString();
-    QVERIFY(write_file(path, "old"));
+void failedWriteKeepsTheOldFile(Check& check) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("a.txt");
+    CHECK_THAT(write_file(path, "old"));
     {
         const FileSizeLimit limit(1000);
-        QVERIFY(!write_file(path, std::string(5000, 'x')));
+        CHECK_THAT(!write_file(path, std::string(5000, 'x')));
     }
-    QCOMPARE(content(folder.filePath("a.txt")), QByteArray("old"));
-    QCOMPARE(entries(folder.path()), QStringList({"a.txt"}));
+    CHECK_EQUAL(content(folder.file("a.txt")), "old");
+    CHECK_EQUAL(names_in(folder.path()), (std::vector<std::string>{"a.txt"}));
 }
 
-void TestFileOutput::fullDiskLeavesNothingHalfWritten() {
-    QTemporaryDir folder;
+void fullDiskLeavesNothingHalfWritten(Check& check) {
+    const TemporaryFolder folder;
     const FileSizeLimit limit(1000);
-    const auto written = write_file(folder.filePath("big.json").toStdString(), std::string(5000, 'x'));
-    QVERIFY(!written);
-    const QString message = QString::fromStdString(written.error().message());
-    QVERIFY2(message.contains("big.json cannot be written: File too large"), qPrintable(message));
-    QVERIFY(entries(folder.path()).isEmpty());
+    const auto written = write_file(folder.file("big.json"), std::string(5000, 'x'));
+    CHECK_THAT(!written);
+    const std::string message = written.error().message();
+    CHECK_OR_SAY(contains(message, "big.json cannot be written: File too large"), message);
+    CHECK_THAT(names_in(folder.path()).empty());
 }
 
-void TestFileOutput::errorsNameFileReasonAndRemedy_data() {
-    QTest::addColumn<QString>("path");
-    QTest::addColumn<QString>("reason");
-    QTest::newRow("no such folder") << "/nowhere/at/all.json" << "No such file or directory";
-    QTest::newRow("a folder has the name") << "FOLDER" << "Is a directory";
-    QTest::newRow("long name") << "FOLDER/" + QString(300, 'n') << "File name too long";
-    QTest::newRow("proc") << "/proc/kvloupe.json" << "";
+struct ErrorsNameFileReasonAndRemedyCase {
+    std::string path, reason;
+};
+Cases<ErrorsNameFileReasonAndRemedyCase> errorsNameFileReasonAndRemedy_cases() {
+    Cases<ErrorsNameFileReasonAndRemedyCase> cases;
+    cases.add("no such folder", {"/nowhere/at/all.json", "No such file or directory"});
+    cases.add("a folder has the name", {"FOLDER", "Is a directory"});
+    cases.add("long name", {"FOLDER/" + std::string(300, 'n'), "File name too long"});
+    cases.add("proc", {"/proc/kvloupe.json", ""});
+    return cases;
+}
+void errorsNameFileReasonAndRemedy(Check& check, const ErrorsNameFileReasonAndRemedyCase& row) {
+    const TemporaryFolder folder;
+    const std::string path = row.path.starts_with("FOLDER") ? folder.path() + row.path.substr(6) : row.path;
+    const auto written = write_file(path, "text");
+    CHECK_THAT(!written);
+    const std::string message = written.error().message();
+    CHECK_OR_SAY(contains(message, path + " cannot be written: ") && contains(message, row.reason), message);
+    CHECK_THAT(!written.error().hint.empty());
 }
 
-void TestFileOutput::errorsNameFileReasonAndRemedy() {
-    QFETCH(QString, path);
-    QFETCH(QString, reason);
-    QTemporaryDir folder;
-    path.replace("FOLDER", folder.path());
-    const auto written = write_file(path.toStdString(), "text");
-    QVERIFY(!written);
-    const QString message = QString::fromStdString(written.error().message());
-    QVERIFY2(message.contains(path + " cannot be written: ") && message.contains(reason), qPrintable(message));
-    QVERIFY(!written.error().hint.empty());
+void readOnlyFolderIsSaid(Check& check) {
+    using std::filesystem::perms;
+    if (::geteuid() == 0) SKIP_ROW("root may write to read-only folders");
+    const TemporaryFolder folder;
+    std::filesystem::permissions(folder.path(), perms::owner_read | perms::owner_exec);
+    const auto written = write_file(folder.file("a.txt"), "text");
+    std::filesystem::permissions(folder.path(), perms::owner_all);
+    CHECK_THAT(!written);
+    CHECK_THAT(written.error().message().find("Permission denied") != std::string::npos);
 }
 
-void TestFileOutput::readOnlyFolderIsSaid() {
-    if (::geteuid() == 0) QSKIP("root may write to read-only folders");
-    QTemporaryDir folder;
-    QVERIFY(QFile::setPermissions(folder.path(), QFile::ReadOwner | QFile::ExeOwner));
-    const auto written = write_file(folder.filePath("a.txt").toStdString(), "text");
-    QFile::setPermissions(folder.path(), QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
-    QVERIFY(!written);
-    QVERIFY(written.error().message().find("Permission denied") != std::string::npos);
-}
-
-void TestFileOutput::resultsAreAllOrNothing() {
+void resultsAreAllOrNothing(Check& check) {
     RecordingWriter writer("t", 0);
     LaneInfo info;
     info.name = std::string(3000, 'n');  // makes summary.json longer than the limit
     writer.add_lane(info, nullptr);
     writer.lanes_complete();
-    QTemporaryDir folder;
-    const std::string results = folder.filePath("new/results").toStdString();
+    const TemporaryFolder folder;
+    const std::string results = folder.file("new/results");
     {
         const FileSizeLimit limit(2000);
         const auto written = write_results(*writer.recording(), results, {});
-        QVERIFY(!written);
-        QVERIFY(written.error().message().find("summary.json") != std::string::npos);
+        CHECK_THAT(!written);
+        CHECK_THAT(written.error().message().find("summary.json") != std::string::npos);
     }
-    QVERIFY(entries(folder.filePath("new/results")).isEmpty());
-    QVERIFY(write_results(*writer.recording(), results, {}));
-    QCOMPARE(entries(folder.filePath("new/results")),
-             QStringList({"events.csv", "steps.csv", "summary.json", "trace.json"}));
+    CHECK_THAT(names_in(folder.file("new/results")).empty());
+    CHECK_THAT(write_results(*writer.recording(), results, {}));
+    CHECK_EQUAL(names_in(folder.file("new/results")),
+                (std::vector<std::string>{"events.csv", "steps.csv", "summary.json", "trace.json"}));
     ResultOptions options;
     options.blocks = true;
-    QVERIFY(write_results(*writer.recording(), results, options));
-    QVERIFY(QFile::exists(folder.filePath("new/results/blocks.json")));
+    CHECK_THAT(write_results(*writer.recording(), results, options));
+    CHECK_THAT(file_exists(folder.file("new/results/blocks.json")));
     // A file where the folder should be.
     const auto blocked = write_results(*writer.recording(), results + "/steps.csv", {});
-    QVERIFY(!blocked);
-    QVERIFY2(blocked.error().message().find("steps.csv cannot be written") != std::string::npos,
-             blocked.error().message().c_str());
+    CHECK_THAT(!blocked);
+    CHECK_OR_SAY(blocked.error().message().find("steps.csv cannot be written") != std::string::npos, blocked.error().message());
 }
 
-QTEST_GUILESS_MAIN(TestFileOutput)
-#include "tst_file_output.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(filesAppearOnlyWhenPutInPlace));
+    claims.add(CLAIM(failedWriteKeepsTheOldFile));
+    claims.add(CLAIM(fullDiskLeavesNothingHalfWritten));
+    claims.add(CLAIM(errorsNameFileReasonAndRemedy), errorsNameFileReasonAndRemedy_cases());
+    claims.add(CLAIM(readOnlyFolderIsSaid));
+    claims.add(CLAIM(resultsAreAllOrNothing));
+    return claims.rows();
+}

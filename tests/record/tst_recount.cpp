@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/lane_state.h"
 #include "engine/record/recount.h"
+#include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
-
-#include <QElapsedTimer>
+#include "tests/support/stopwatch.h"
+#include "tests/support/texts.h"
 
 #include <map>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -45,22 +45,8 @@ std::uint64_t reserved_slots(const LaneState& state, const std::vector<std::uint
     return reserved;
 }
 
-}  // namespace
-
-class TestRecount : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void slotsNeverWrittenBecomeInternalOnceTheSequenceEnded();
-    void peakCountsMomentsWithinAStep();
-    void livingSequencesKeepTheirPrediction();
-    void sumsStayAsRecorded();
-    void sharedSlotsCountOnce();
-    void aMillionTokensTakeOnePass();
-};
-
 // Prompt 5, up to 20 new tokens, block size 16: written are at most 24 slots. It stops after 3 outputs: 7 slots.
-void TestRecount::slotsNeverWrittenBecomeInternalOnceTheSequenceEnded() {
+void slotsNeverWrittenBecomeInternalOnceTheSequenceEnded(Check& check) {
     LaneInfo info;
     info.blocks = 4;
     info.block_size = 16;
@@ -98,18 +84,18 @@ void TestRecount::slotsNeverWrittenBecomeInternalOnceTheSequenceEnded() {
     const Recording& recording = *writer.recording();
     const Recount whole = recount(recording, lane.record(), 3);
     for (std::uint32_t step = 0; step < 3; ++step) {
-        QCOMPARE(whole.slots[step].token, std::uint64_t{5} + step);
-        QCOMPARE(whole.slots[step].reserved, std::uint64_t{2} - step);  // up to the 7 slots really written
-        QCOMPARE(whole.slots[step].internal, std::uint64_t{9});
+        CHECK_EQUAL(whole.slots[step].token, std::uint64_t{5} + step);
+        CHECK_EQUAL(whole.slots[step].reserved, std::uint64_t{2} - step);  // up to the 7 slots really written
+        CHECK_EQUAL(whole.slots[step].internal, std::uint64_t{9});
     }
-    QCOMPARE(whole.peak_used_blocks, 1u);
+    CHECK_EQUAL(whole.peak_used_blocks, 1u);
     // While it lived, the prediction stood.
     const Recount alive = recount(recording, lane.record(), 2);
-    QCOMPARE(alive.slots[1].reserved, std::uint64_t{10});
-    QCOMPARE(alive.slots[1].internal, std::uint64_t{0});
+    CHECK_EQUAL(alive.slots[1].reserved, std::uint64_t{10});
+    CHECK_EQUAL(alive.slots[1].internal, std::uint64_t{0});
 }
 
-void TestRecount::peakCountsMomentsWithinAStep() {
+void peakCountsMomentsWithinAStep(Check& check) {
     LaneInfo info;
     info.blocks = 8;
     info.block_size = 4;
@@ -122,10 +108,10 @@ void TestRecount::peakCountsMomentsWithinAStep() {
     StepRecord counters;
     counters.used_blocks = 2;
     lane.end_step(counters);
-    QCOMPARE(recount(*writer.recording(), lane.record(), 1).peak_used_blocks, 3u);
+    CHECK_EQUAL(recount(*writer.recording(), lane.record(), 1).peak_used_blocks, 3u);
 }
 
-void TestRecount::livingSequencesKeepTheirPrediction() {
+void livingSequencesKeepTheirPrediction(Check& check) {
     DemoOptions options;
     options.attention = false;
     options.one_lane = true;
@@ -134,34 +120,34 @@ void TestRecount::livingSequencesKeepTheirPrediction() {
     const LaneRecord& lane = *recording->lanes().front();
     const Recount counted = recount(*recording, lane, lane.step_count());
     for (std::size_t s = 0; s < lane.step_count(); ++s) {
-        QCOMPARE(counted.slots[s].reserved, lane.step(s).slots.reserved);
-        QCOMPARE(counted.slots[s].internal, lane.step(s).slots.internal);
+        CHECK_EQUAL(counted.slots[s].reserved, lane.step(s).slots.reserved);
+        CHECK_EQUAL(counted.slots[s].internal, lane.step(s).slots.internal);
     }
 }
 
-void TestRecount::sumsStayAsRecorded() {
+void sumsStayAsRecorded(Check& check) {
     DemoOptions options;
     options.attention = false;
     options.steps = 1000;
     const auto recording = demo_recording(options);
     for (const auto& lane : recording->lanes()) {
         const Recount counted = recount(*recording, *lane, lane->step_count());
-        QCOMPARE(counted.slots.size(), lane->step_count());
+        CHECK_EQUAL(counted.slots.size(), lane->step_count());
         std::uint32_t peak = 0;
         for (std::size_t s = 0; s < lane->step_count(); ++s) {
             const SlotCounts& slots_now = counted.slots[s];
             const std::uint64_t sum = slots_now.token + slots_now.cached + slots_now.reserved + slots_now.internal +
                                       slots_now.external + slots_now.free;
             const LaneInfo& info = lane->info();
-            QCOMPARE(sum, info.kv_cache ? std::uint64_t{info.blocks - 1} * info.block_size : 0);
+            CHECK_EQUAL(sum, info.kv_cache ? std::uint64_t{info.blocks - 1} * info.block_size : 0);
             peak = std::max(peak, lane->step(s).used_blocks);
         }
-        QCOMPARE(counted.peak_used_blocks, peak);
+        CHECK_EQUAL(counted.peak_used_blocks, peak);
     }
 }
 
 // Slot by slot, on lanes that share, copy, null, swap and reserve.
-void TestRecount::sharedSlotsCountOnce() {
+void sharedSlotsCountOnce(Check& check) {
     DemoSharingOptions options;
     for (const char* name : {"pow2", "grow", "static"}) options.lanes.emplace_back(name);
     const auto recording = demo_sharing_recording(options);
@@ -194,31 +180,39 @@ void TestRecount::sharedSlotsCountOnce() {
             // A region that grows has asked for what it needs now; the rest of its chunk is external, whoever writes it later.
             const SlotCounts& recorded = lane->step(s).slots;
             const std::uint64_t reserved = std::min(reserved_slots(state, written), recorded.reserved + recorded.internal);
-            QVERIFY2(counted.slots[s].reserved == reserved,
-                     (where + ": " + std::to_string(counted.slots[s].reserved) + ", not " + std::to_string(reserved)).c_str());
+            CHECK_OR_SAY(counted.slots[s].reserved == reserved, (where + ": " + std::to_string(counted.slots[s].reserved) + ", not " + std::to_string(reserved)));
             differs = differs || counted.slots[s].reserved != lane->step(s).slots.reserved;
             for (; e < events.end; ++e) state.apply(lane->events()[e]);
         }
-        QVERIFY(differs || lane->info().name != "paged");  // one was cancelled, and never wrote what it might have written
+        CHECK_THAT(differs || lane->info().name != "paged");  // one was cancelled, and never wrote what it might have written
     }
 }
 
-void TestRecount::aMillionTokensTakeOnePass() {
+void aMillionTokensTakeOnePass(Check& check) {
     DemoSharingOptions options = DemoSharingOptions::large(1500, 200000);
     const auto recording = demo_sharing_recording(options);
     const LaneRecord& lane = *recording->lanes().front();
     std::uint64_t tokens = 0;
     for (std::size_t s = 0; s < lane.step_count(); ++s) tokens += lane.step(s).computed_tokens;
-    QVERIFY(tokens > 1000000);
-    QElapsedTimer timer;
-    timer.start();
+    CHECK_THAT(tokens > 1000000);
+    Stopwatch timer;
     const Recount counted = recount(*recording, lane, lane.step_count());
-    qInfo("%llu tokens, %llu events, %zu sequences recounted in %lld ms", static_cast<unsigned long long>(tokens),
-          static_cast<unsigned long long>(lane.events().size()), lane.sequences().size(),
-          static_cast<long long>(timer.elapsed()));
-    QVERIFY(counted.peak_used_blocks > 1000);
-    QVERIFY(timer.elapsed() < 60000);  // far above what it takes; a quadratic pass would exceed it
+    check.note(printed("%llu tokens, %llu events, %zu sequences recounted in %lld ms", static_cast<unsigned long long>(tokens),
+                       static_cast<unsigned long long>(lane.events().size()), lane.sequences().size(),
+                       timer.milliseconds()));
+    CHECK_THAT(counted.peak_used_blocks > 1000);
+    CHECK_THAT(timer.milliseconds() < 60000);  // far above what it takes; a quadratic pass would exceed it
 }
 
-QTEST_GUILESS_MAIN(TestRecount)
-#include "tst_recount.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(slotsNeverWrittenBecomeInternalOnceTheSequenceEnded));
+    claims.add(CLAIM(peakCountsMomentsWithinAStep));
+    claims.add(CLAIM(livingSequencesKeepTheirPrediction));
+    claims.add(CLAIM(sumsStayAsRecorded));
+    claims.add(CLAIM(sharedSlotsCountOnce));
+    claims.add(CLAIM(aMillionTokensTakeOnePass));
+    return claims.rows();
+}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/describe.h"
 #include "engine/record/writer.h"
+#include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -52,22 +52,8 @@ struct Times {
     }
 };
 
-}  // namespace
-
-class TestRequestTimes : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void timesComeFromEventsAndStepEnds();
-    void forksCountFromTheStartOfTheirStep();
-    void samplesAndBeamsCountFromTheArrivalOfTheirRequest_data();
-    void samplesAndBeamsCountFromTheArrivalOfTheirRequest();
-    void timesOfOneAndOfAllAgree();
-    void rejectionGivesItsReason();
-};
-
 // a arrives in step 0, is admitted in step 1, samples in steps 2, 3 and 5.
-void TestRequestTimes::timesComeFromEventsAndStepEnds() {
+void timesComeFromEventsAndStepEnds(Check& check) {
     Times steps;
     for (std::uint64_t step = 0; step < 7; ++step) {
         steps.begin(step);
@@ -78,39 +64,19 @@ void TestRequestTimes::timesComeFromEventsAndStepEnds() {
         steps.end(step);
     }
     const auto times = [&](std::size_t last) { return steps.of(0, last); };
-    QVERIFY(!times(0).queue_ms);
-    QCOMPARE(times(1).queue_ms.value(), 11.0);
-    QVERIFY(!times(1).time_to_first_token_ms);
-    QCOMPARE(times(2).time_to_first_token_ms.value(), 30.0);  // 2 ms to 32 ms
-    QVERIFY(times(2).inter_token_ms.empty());
-    QCOMPARE(times(6).inter_token_ms, std::vector<double>({11.0, 22.0}));
-    QCOMPARE(times(6).output_tokens, 3u);
-    QCOMPARE(times(4).finish_reason, std::string());
-    QCOMPARE(times(6).finish_reason, std::string("stop"));
-}
-
-void TestRequestTimes::timesOfOneAndOfAllAgree() {
-    DemoOptions options;
-    options.attention = false;
-    for (const auto& recording : {demo_recording(options), demo_sharing_recording()}) {
-        for (const auto& lane : recording->lanes()) {
-            const std::size_t last = lane->step_count() - 1;
-            const auto all = all_request_times(*recording, *lane, last);
-            QCOMPARE(all.size(), lane->sequences().size());
-            for (std::uint32_t i = 0; i < all.size(); ++i) {
-                const RequestTimes one = request_times(*recording, *lane, SequenceId(i), last);
-                QCOMPARE(one.queue_ms, all[i].queue_ms);
-                QCOMPARE(one.time_to_first_token_ms, all[i].time_to_first_token_ms);
-                QCOMPARE(one.inter_token_ms, all[i].inter_token_ms);
-                QCOMPARE(one.finish_reason, all[i].finish_reason);
-                QCOMPARE(one.reason, all[i].reason);
-            }
-        }
-    }
+    CHECK_THAT(!times(0).queue_ms);
+    CHECK_EQUAL(times(1).queue_ms.value(), 11.0);
+    CHECK_THAT(!times(1).time_to_first_token_ms);
+    CHECK_EQUAL(times(2).time_to_first_token_ms.value(), 30.0);  // 2 ms to 32 ms
+    CHECK_THAT(times(2).inter_token_ms.empty());
+    CHECK_EQUAL(times(6).inter_token_ms, std::vector<double>({11.0, 22.0}));
+    CHECK_EQUAL(times(6).output_tokens, 3u);
+    CHECK_EQUAL(times(4).finish_reason, std::string());
+    CHECK_EQUAL(times(6).finish_reason, "stop");
 }
 
 // A fork in the middle of step 4 inherits two tokens, and samples in steps 5 and 7.
-void TestRequestTimes::forksCountFromTheStartOfTheirStep() {
+void forksCountFromTheStartOfTheirStep(Check& check) {
     Times times;
     for (std::uint64_t step = 0; step < 8; ++step) {
         times.begin(step);
@@ -127,60 +93,88 @@ void TestRequestTimes::forksCountFromTheStartOfTheirStep() {
         times.end(step);
     }
     const RequestTimes child = times.of(1, 7);
-    QVERIFY(!child.queue_ms);
-    QCOMPARE(child.time_to_first_token_ms.value(), 10.0);  // step 4, from 44 ms to 54 ms
-    QCOMPARE(child.inter_token_ms, std::vector<double>({11.0, 22.0}));
-    QCOMPARE(child.output_tokens, 4u);
-    QVERIFY(!child.dropped);
-    QVERIFY(times.of(0, 7).dropped);
-    QVERIFY(!times.of(0, 5).dropped);
+    CHECK_THAT(!child.queue_ms);
+    CHECK_EQUAL(child.time_to_first_token_ms.value(), 10.0);  // step 4, from 44 ms to 54 ms
+    CHECK_EQUAL(child.inter_token_ms, std::vector<double>({11.0, 22.0}));
+    CHECK_EQUAL(child.output_tokens, 4u);
+    CHECK_THAT(!child.dropped);
+    CHECK_THAT(times.of(0, 7).dropped);
+    CHECK_THAT(!times.of(0, 5).dropped);
 }
 
-void TestRequestTimes::samplesAndBeamsCountFromTheArrivalOfTheirRequest_data() {
-    QTest::addColumn<EventKind>("kind");
-    QTest::addColumn<Cause>("cause");
-    QTest::addColumn<std::uint64_t>("forkedIn");
-    QTest::addColumn<double>("first");
+struct SamplesAndBeamsCountFromTheArrivalOfTheirRequestCase {
+    EventKind kind;
+    Cause cause;
+    std::uint64_t forkedIn;
+    double first;
+};
+Cases<SamplesAndBeamsCountFromTheArrivalOfTheirRequestCase> samplesAndBeamsCountFromTheArrivalOfTheirRequest_cases() {
+    Cases<SamplesAndBeamsCountFromTheArrivalOfTheirRequestCase> cases;
     // The request arrives at 2 ms, and step 2, with the first token, ends at 32 ms.
-    QTest::newRow("sample") << EventKind::fork << Cause::parallel_sampling << std::uint64_t{2} << 30.0;
-    QTest::newRow("beam of the first choice") << EventKind::fork << Cause::beam_search << std::uint64_t{2} << 30.0;
-    QTest::newRow("beam forked later") << EventKind::fork << Cause::beam_search << std::uint64_t{4} << 30.0;
-    QTest::newRow("beam whose parent is preempted") << EventKind::arrive << Cause::beam_search << std::uint64_t{4} << 30.0;
+    cases.add("sample", {EventKind::fork, Cause::parallel_sampling, std::uint64_t{2}, 30.0});
+    cases.add("beam of the first choice", {EventKind::fork, Cause::beam_search, std::uint64_t{2}, 30.0});
+    cases.add("beam forked later", {EventKind::fork, Cause::beam_search, std::uint64_t{4}, 30.0});
+    cases.add("beam whose parent is preempted", {EventKind::arrive, Cause::beam_search, std::uint64_t{4}, 30.0});
+    return cases;
 }
-
-void TestRequestTimes::samplesAndBeamsCountFromTheArrivalOfTheirRequest() {
-    QFETCH(EventKind, kind);
-    QFETCH(Cause, cause);
-    QFETCH(std::uint64_t, forkedIn);
-    QFETCH(double, first);
+void samplesAndBeamsCountFromTheArrivalOfTheirRequest(Check& check, const SamplesAndBeamsCountFromTheArrivalOfTheirRequestCase& row) {
     Times times;
     for (std::uint64_t step = 0; step < 6; ++step) {
         times.begin(step);
         if (step == 0) times.event(EventKind::arrive, 0);
         if (step == 1) times.event(EventKind::admit, 0);
-        if (step == forkedIn) times.event(kind, 1, kind == EventKind::fork ? 0 : Event{}.other, cause);
+        if (step == row.forkedIn) times.event(row.kind, 1, row.kind == EventKind::fork ? 0 : Event{}.other, row.cause);
         if (step >= 2) times.token(0);
-        if (step >= forkedIn) times.token(1);
+        if (step >= row.forkedIn) times.token(1);
         times.end(step);
     }
-    QCOMPARE(times.of(1, 5).time_to_first_token_ms.value(), first);
+    CHECK_EQUAL(times.of(1, 5).time_to_first_token_ms.value(), row.first);
     const auto all = all_request_times(*times.writer.recording(), times.lane.record(), 5);
-    QCOMPARE(all[1].time_to_first_token_ms.value(), first);
-    QVERIFY(!all[1].queue_ms);
+    CHECK_EQUAL(all[1].time_to_first_token_ms.value(), row.first);
+    CHECK_THAT(!all[1].queue_ms);
 }
 
-void TestRequestTimes::rejectionGivesItsReason() {
+void timesOfOneAndOfAllAgree(Check& check) {
+    DemoOptions options;
+    options.attention = false;
+    for (const auto& recording : {demo_recording(options), demo_sharing_recording()}) {
+        for (const auto& lane : recording->lanes()) {
+            const std::size_t last = lane->step_count() - 1;
+            const auto all = all_request_times(*recording, *lane, last);
+            CHECK_EQUAL(all.size(), lane->sequences().size());
+            for (std::uint32_t i = 0; i < all.size(); ++i) {
+                const RequestTimes one = request_times(*recording, *lane, SequenceId(i), last);
+                CHECK_EQUAL(one.queue_ms, all[i].queue_ms);
+                CHECK_EQUAL(one.time_to_first_token_ms, all[i].time_to_first_token_ms);
+                CHECK_EQUAL(one.inter_token_ms, all[i].inter_token_ms);
+                CHECK_EQUAL(one.finish_reason, all[i].finish_reason);
+                CHECK_EQUAL(one.reason, all[i].reason);
+            }
+        }
+    }
+}
+
+void rejectionGivesItsReason(Check& check) {
     DemoOptions options;
     options.attention = false;
     options.one_lane = true;
     const auto recording = demo_recording(options);
     const LaneRecord& lane = *recording->lanes().front();
     const RequestTimes times = request_times(*recording, lane, SequenceId(3), lane.step_count() - 1);
-    QCOMPARE(times.finish_reason, std::string("rejected"));
-    QVERIFY(times.reason.find("d was rejected because") == 0);
-    QVERIFY(!times.queue_ms);
-    QCOMPARE(times.output_tokens, 0u);
+    CHECK_EQUAL(times.finish_reason, "rejected");
+    CHECK_THAT(times.reason.find("d was rejected because") == 0);
+    CHECK_THAT(!times.queue_ms);
+    CHECK_EQUAL(times.output_tokens, 0u);
 }
 
-QTEST_GUILESS_MAIN(TestRequestTimes)
-#include "tst_request_times.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(timesComeFromEventsAndStepEnds));
+    claims.add(CLAIM(forksCountFromTheStartOfTheirStep));
+    claims.add(CLAIM(samplesAndBeamsCountFromTheArrivalOfTheirRequest), samplesAndBeamsCountFromTheArrivalOfTheirRequest_cases());
+    claims.add(CLAIM(timesOfOneAndOfAllAgree));
+    claims.add(CLAIM(rejectionGivesItsReason));
+    return claims.rows();
+}

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The files of a run against a small recording made by hand: every key of the contract, and numbers worked out on paper.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/record/results.h"
 #include "engine/record/writer.h"
+#include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 
 #include <nlohmann/json.hpp>
 
-// Both sides as text, so that a failure shows them.
-#define COMPARE_JSON(actual, expected) QCOMPARE(dumped(actual), dumped(expected))
-
 using namespace kvloupe;
+using namespace kvloupe::test;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-QString dumped(const Json& json) { return QString::fromStdString(json.dump()); }
 
 constexpr std::uint64_t ms = 1000000;
 constexpr std::uint32_t none = 0xFFFFFFFFu;
@@ -168,146 +162,126 @@ std::vector<std::string> keys(const Json& object) {
 
 using Keys = std::vector<std::string>;
 
-}  // namespace
-
-class TestResults : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void summaryHasEveryKeyOfTheContract();
-    void summaryOfAFinishedRequest();
-    void rejectedRequestHasReasonAndNoTimes();
-    void cacheNumbersAreThoseOfTheRecording();
-    void laneWithoutCacheHasNullsNotZeros();
-    void logitDifferenceStopsWhereTokensDiffer();
-    void requestThatNeverArrivedIsListed();
-    void failedLaneFailsItsRequests();
-    void stepsCsvHoldsTheRecountedSlots();
-    void eventsCsvQuotesByRfc4180();
-    void everyCsvRowHasEveryColumn();
-    void blocksJsonFollowsTheContract();
-};
-
-void TestResults::summaryHasEveryKeyOfTheContract() {
+void summaryHasEveryKeyOfTheContract(Check& check) {
     const Fixture fixture;
     const Json summary = Json::parse(summary_json(fixture.recording()));
-    QCOMPARE(keys(summary), Keys({"version", "model", "device", "lanes", "comparison", "origins"}));
-    COMPARE_JSON(summary["version"], Json(1));
-    QCOMPARE(keys(summary["model"]),
-             Keys({"name", "architecture", "layers", "query_heads", "kv_heads", "head_dim", "parameters"}));
-    COMPARE_JSON(summary["model"]["name"], Json("tiny.gguf"));
-    COMPARE_JSON(summary["model"]["parameters"], Json(1234));
-    COMPARE_JSON(summary["device"], Json("CPU, 1 thread"));
+    CHECK_EQUAL(keys(summary), Keys({"version", "model", "device", "lanes", "comparison", "origins"}));
+    CHECK_EQUAL(summary["version"], Json(1));
+    CHECK_EQUAL(keys(summary["model"]),
+                Keys({"name", "architecture", "layers", "query_heads", "kv_heads", "head_dim", "parameters"}));
+    CHECK_EQUAL(summary["model"]["name"], Json("tiny.gguf"));
+    CHECK_EQUAL(summary["model"]["parameters"], Json(1234));
+    CHECK_EQUAL(summary["device"], Json("CPU, 1 thread"));
     const Json& lane = summary["lanes"][0];
     // Model and device are named only where they differ from the session's.
-    QCOMPARE(keys(lane), Keys({"name", "steps", "requests", "kv", "cache", "time", "computed_tokens",
+    CHECK_EQUAL(keys(lane), Keys({"name", "steps", "requests", "kv", "cache", "time", "computed_tokens",
                                "dropped_attention_rows"}));
-    QCOMPARE(keys(lane["requests"][0]), Keys({"id", "prompt_tokens", "output_tokens", "text", "finish_reason", "reason",
+    CHECK_EQUAL(keys(lane["requests"][0]), Keys({"id", "prompt_tokens", "output_tokens", "text", "finish_reason", "reason",
                                               "queue_ms", "ttft_ms", "itl_ms", "sequences"}));
-    QCOMPARE(keys(lane["requests"][0]["itl_ms"]), Keys({"p50", "p95"}));
-    QCOMPARE(keys(lane["kv"]), Keys({"bytes_per_token", "block_bytes", "peak_used_blocks", "peak_used_bytes",
+    CHECK_EQUAL(keys(lane["requests"][0]["itl_ms"]), Keys({"p50", "p95"}));
+    CHECK_EQUAL(keys(lane["kv"]), Keys({"bytes_per_token", "block_bytes", "peak_used_blocks", "peak_used_bytes",
                                      "waste_percent", "slots"}));
-    QCOMPARE(keys(lane["kv"]["slots"]), Keys({"token", "cached", "reserved", "internal", "external", "free"}));
-    QCOMPARE(keys(lane["cache"]), Keys({"queried_tokens", "hit_tokens", "preempted_queried_tokens",
+    CHECK_EQUAL(keys(lane["kv"]["slots"]), Keys({"token", "cached", "reserved", "internal", "external", "free"}));
+    CHECK_EQUAL(keys(lane["cache"]), Keys({"queried_tokens", "hit_tokens", "preempted_queried_tokens",
                                         "preempted_hit_tokens", "copies", "copied_bytes", "evictions", "preemptions"}));
-    COMPARE_JSON(summary["origins"]["preempted_hit_tokens"], Json("measured"));
-    QCOMPARE(keys(lane["time"]), Keys({"prefill_ms", "decode_ms", "decode_tokens_per_s"}));
-    QCOMPARE(keys(summary["comparison"]), Keys({"max_abs_logit_difference"}));
+    CHECK_EQUAL(summary["origins"]["preempted_hit_tokens"], Json("measured"));
+    CHECK_EQUAL(keys(lane["time"]), Keys({"prefill_ms", "decode_ms", "decode_tokens_per_s"}));
+    CHECK_EQUAL(keys(summary["comparison"]), Keys({"max_abs_logit_difference"}));
     DemoOptions options;
     options.attention = false;
     options.steps = 20;
     const Json demo = Json::parse(summary_json(*demo_recording(options)));
-    QVERIFY(!demo["lanes"][0].contains("model"));
-    COMPARE_JSON(demo["lanes"][1]["model"]["kv_heads"], Json(2));
-    QVERIFY(!demo["lanes"][1].contains("device"));
+    CHECK_THAT(!demo["lanes"][0].contains("model"));
+    CHECK_EQUAL(demo["lanes"][1]["model"]["kv_heads"], Json(2));
+    CHECK_THAT(!demo["lanes"][1].contains("device"));
 }
 
-void TestResults::summaryOfAFinishedRequest() {
+void summaryOfAFinishedRequest(Check& check) {
     const Fixture fixture;
     const Json lane = Json::parse(summary_json(fixture.recording()))["lanes"][0];
-    COMPARE_JSON(lane["steps"], Json(3));
+    CHECK_EQUAL(lane["steps"], Json(3));
     const Json& a = lane["requests"][0];
-    COMPARE_JSON(a["id"], Json("a"));
-    COMPARE_JSON(a["prompt_tokens"], Json({0, 1, 2}));
-    COMPARE_JSON(a["output_tokens"], Json({3, 4, 0}));
-    COMPARE_JSON(a["text"], Json(" \"world\"\n"));
-    COMPARE_JSON(a["finish_reason"], Json("stop"));
-    QVERIFY(a["reason"].is_null());
-    COMPARE_JSON(a["queue_ms"], Json(1.0));
-    COMPARE_JSON(a["ttft_ms"], Json(8.0));
+    CHECK_EQUAL(a["id"], Json("a"));
+    CHECK_EQUAL(a["prompt_tokens"], Json({0, 1, 2}));
+    CHECK_EQUAL(a["output_tokens"], Json({3, 4, 0}));
+    CHECK_EQUAL(a["text"], Json(" \"world\"\n"));
+    CHECK_EQUAL(a["finish_reason"], Json("stop"));
+    CHECK_THAT(a["reason"].is_null());
+    CHECK_EQUAL(a["queue_ms"], Json(1.0));
+    CHECK_EQUAL(a["ttft_ms"], Json(8.0));
     // Ends of steps: 8, 24, 44 ms.
-    COMPARE_JSON(a["itl_ms"]["p50"], Json(18.0));
-    QVERIFY(qAbs(a["itl_ms"]["p95"].get<double>() - 19.8) < 1e-9);
-    COMPARE_JSON(a["sequences"], Json::array());
-    COMPARE_JSON(lane["time"]["prefill_ms"], Json(8.0));
-    COMPARE_JSON(lane["time"]["decode_ms"], Json(8.0));
-    COMPARE_JSON(lane["time"]["decode_tokens_per_s"], Json(250.0));
-    COMPARE_JSON(lane["computed_tokens"], Json(5));
+    CHECK_EQUAL(a["itl_ms"]["p50"], Json(18.0));
+    CHECK_THAT(std::abs(a["itl_ms"]["p95"].get<double>() - 19.8) < 1e-9);
+    CHECK_EQUAL(a["sequences"], Json::array());
+    CHECK_EQUAL(lane["time"]["prefill_ms"], Json(8.0));
+    CHECK_EQUAL(lane["time"]["decode_ms"], Json(8.0));
+    CHECK_EQUAL(lane["time"]["decode_tokens_per_s"], Json(250.0));
+    CHECK_EQUAL(lane["computed_tokens"], Json(5));
 }
 
-void TestResults::rejectedRequestHasReasonAndNoTimes() {
+void rejectedRequestHasReasonAndNoTimes(Check& check) {
     const Fixture fixture;
     const Json b = Json::parse(summary_json(fixture.recording()))["lanes"][0]["requests"][1];
-    COMPARE_JSON(b["finish_reason"], Json("rejected"));
-    COMPARE_JSON(b["reason"], Json("b was rejected because its prompt and new tokens need 43 slots and the pool has 12"));
-    COMPARE_JSON(b["output_tokens"], Json::array());
-    COMPARE_JSON(b["text"], Json(""));
-    for (const char* key : {"queue_ms", "ttft_ms"}) QVERIFY(b[key].is_null());
-    QVERIFY(b["itl_ms"]["p50"].is_null() && b["itl_ms"]["p95"].is_null());
+    CHECK_EQUAL(b["finish_reason"], Json("rejected"));
+    CHECK_EQUAL(b["reason"], Json("b was rejected because its prompt and new tokens need 43 slots and the pool has 12"));
+    CHECK_EQUAL(b["output_tokens"], Json::array());
+    CHECK_EQUAL(b["text"], Json(""));
+    for (const char* key : {"queue_ms", "ttft_ms"}) CHECK_THAT(b[key].is_null());
+    CHECK_THAT(b["itl_ms"]["p50"].is_null() && b["itl_ms"]["p95"].is_null());
 }
 
 // Recounted: a writes 5 slots in all, so block 1 is full in the end and block 2 has one token and three never written.
 // Step 0: 3 tokens, 1 reserved; step 1: 4 tokens; step 2: 5 tokens, 3 internal. A request waits in step 0 only.
-void TestResults::cacheNumbersAreThoseOfTheRecording() {
+void cacheNumbersAreThoseOfTheRecording(Check& check) {
     const Fixture fixture;
     const Json kv = Json::parse(summary_json(fixture.recording()))["lanes"][0]["kv"];
-    COMPARE_JSON(kv["bytes_per_token"], Json(128));
-    COMPARE_JSON(kv["block_bytes"], Json(512));
-    COMPARE_JSON(kv["peak_used_blocks"], Json(2));
-    COMPARE_JSON(kv["peak_used_bytes"], Json(1024));
-    COMPARE_JSON(kv["waste_percent"], Json(25.0));
+    CHECK_EQUAL(kv["bytes_per_token"], Json(128));
+    CHECK_EQUAL(kv["block_bytes"], Json(512));
+    CHECK_EQUAL(kv["peak_used_blocks"], Json(2));
+    CHECK_EQUAL(kv["peak_used_bytes"], Json(1024));
+    CHECK_EQUAL(kv["waste_percent"], Json(25.0));
     const auto share = [&](const char* kind) { return kv["slots"][kind].get<double>() * 12 * 3; };
-    QVERIFY(qAbs(share("token") - 12) < 1e-9);
-    QVERIFY(qAbs(share("reserved") - 1) < 1e-9);
-    QVERIFY(qAbs(share("internal") - 3) < 1e-9);
-    QVERIFY(qAbs(share("free") - 20) < 1e-9);
-    COMPARE_JSON(kv["slots"]["external"], Json(0.0));
+    CHECK_THAT(std::abs(share("token") - 12) < 1e-9);
+    CHECK_THAT(std::abs(share("reserved") - 1) < 1e-9);
+    CHECK_THAT(std::abs(share("internal") - 3) < 1e-9);
+    CHECK_THAT(std::abs(share("free") - 20) < 1e-9);
+    CHECK_EQUAL(kv["slots"]["external"], Json(0.0));
 }
 
-void TestResults::laneWithoutCacheHasNullsNotZeros() {
+void laneWithoutCacheHasNullsNotZeros(Check& check) {
     const Fixture fixture;
     const Json lane = Json::parse(summary_json(fixture.recording()))["lanes"][1];
-    for (const char* key : {"bytes_per_token", "block_bytes", "waste_percent"}) QVERIFY(lane["kv"][key].is_null());
-    for (const auto& item : lane["kv"]["slots"].items()) QVERIFY(item.value().is_null());
-    COMPARE_JSON(lane["kv"]["peak_used_blocks"], Json(0));
-    COMPARE_JSON(lane["kv"]["peak_used_bytes"], Json(0));
-    COMPARE_JSON(lane["computed_tokens"], Json(12));
+    for (const char* key : {"bytes_per_token", "block_bytes", "waste_percent"}) CHECK_THAT(lane["kv"][key].is_null());
+    for (const auto& item : lane["kv"]["slots"].items()) CHECK_THAT(item.value().is_null());
+    CHECK_EQUAL(lane["kv"]["peak_used_blocks"], Json(0));
+    CHECK_EQUAL(lane["kv"]["peak_used_bytes"], Json(0));
+    CHECK_EQUAL(lane["computed_tokens"], Json(12));
     // Recomputing the prefix for the second and third token is time of decoding.
-    COMPARE_JSON(lane["time"]["prefill_ms"], Json(8.0));
-    COMPARE_JSON(lane["time"]["decode_tokens_per_s"], Json(250.0));
+    CHECK_EQUAL(lane["time"]["prefill_ms"], Json(8.0));
+    CHECK_EQUAL(lane["time"]["decode_tokens_per_s"], Json(250.0));
 }
 
-void TestResults::logitDifferenceStopsWhereTokensDiffer() {
+void logitDifferenceStopsWhereTokensDiffer(Check& check) {
     const Fixture fixture;
     const Json differences =
         Json::parse(summary_json(fixture.recording()))["comparison"]["max_abs_logit_difference"];
-    QVERIFY(differences["a, \"quoted\"\nlane"].is_null());  // the first lane with these weights
-    COMPARE_JSON(differences["uncached"], Json(0.5));           // of the step that first gave another token; 9.0 came later
+    CHECK_THAT(differences["a, \"quoted\"\nlane"].is_null());  // the first lane with these weights
+    CHECK_EQUAL(differences["uncached"], Json(0.5));           // of the step that first gave another token; 9.0 came later
 }
 
-void TestResults::requestThatNeverArrivedIsListed() {
+void requestThatNeverArrivedIsListed(Check& check) {
     Fixture fixture;
     RequestInfo request;
     request.id = "later";
     request.prompt = {1};
     fixture.writer.add_request(request);
     const Json later = Json::parse(summary_json(fixture.recording()))["lanes"][0]["requests"][2];
-    COMPARE_JSON(later["id"], Json("later"));
-    QVERIFY(later["finish_reason"].is_null());
-    COMPARE_JSON(later["output_tokens"], Json::array());
+    CHECK_EQUAL(later["id"], Json("later"));
+    CHECK_THAT(later["finish_reason"].is_null());
+    CHECK_EQUAL(later["output_tokens"], Json::array());
 }
 
-void TestResults::failedLaneFailsItsRequests() {
+void failedLaneFailsItsRequests(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane({}, nullptr);
     RequestInfo request;
@@ -318,83 +292,100 @@ void TestResults::failedLaneFailsItsRequests() {
     lane.event(Fixture::make(EventKind::arrive, Cause::arrival_step_reached, 0, none, none, 1));
     lane.fail_step({}, "The logits of layer 1 are not finite.");
     const Json a = Json::parse(summary_json(*writer.recording()))["lanes"][0]["requests"][0];
-    COMPARE_JSON(a["finish_reason"], Json("failed"));
-    COMPARE_JSON(a["reason"], Json("The logits of layer 1 are not finite."));
+    CHECK_EQUAL(a["finish_reason"], Json("failed"));
+    CHECK_EQUAL(a["reason"], Json("The logits of layer 1 are not finite."));
 }
 
-void TestResults::stepsCsvHoldsTheRecountedSlots() {
+void stepsCsvHoldsTheRecountedSlots(Check& check) {
     const Fixture fixture;
     const auto rows = parse_csv(steps_csv(fixture.recording()));
-    QCOMPARE(rows.size(), std::size_t{1 + 6});
-    QCOMPARE(QString::fromStdString(steps_csv(fixture.recording())).section("\r\n", 0, 0),
-             QString("step,lane,time_us,duration_us,running,waiting,prefill_tokens,decode_tokens,used_blocks,"
-                     "cached_blocks,free_blocks,kv_bytes,token_slots,reserved_slots,internal_slots,external_slots,"
-                     "hit_tokens,queried_tokens"));
+    CHECK_EQUAL(rows.size(), std::size_t{1 + 6});
+    const std::string csv = steps_csv(fixture.recording());
+    CHECK_EQUAL(csv.substr(0, csv.find("\r\n")),
+                "step,lane,time_us,duration_us,running,waiting,prefill_tokens,decode_tokens,used_blocks,"
+                        "cached_blocks,free_blocks,kv_bytes,token_slots,reserved_slots,internal_slots,external_slots,"
+                        "hit_tokens,queried_tokens");
     const std::string name = "a, \"quoted\"\nlane";
-    QCOMPARE(rows[1], Keys({"0", name, "0.000", "8000.000", "1", "1", "3", "0", "1", "0", "2", "512", "3", "1", "0",
+    CHECK_EQUAL(rows[1], Keys({"0", name, "0.000", "8000.000", "1", "1", "3", "0", "1", "0", "2", "512", "3", "1", "0",
                             "0", "0", "0"}));
-    QCOMPARE(rows[2], Keys({"0", "uncached", "10000.000", "8000.000", "1", "1", "3", "0", "0", "0", "0", "0", "0", "0",
+    CHECK_EQUAL(rows[2], Keys({"0", "uncached", "10000.000", "8000.000", "1", "1", "3", "0", "0", "0", "0", "0", "0", "0",
                             "0", "0", "0", "0"}));
-    QCOMPARE(rows[5], Keys({"2", name, "40000.000", "4000.000", "1", "0", "0", "1", "2", "0", "1", "1024", "5", "0",
+    CHECK_EQUAL(rows[5], Keys({"2", name, "40000.000", "4000.000", "1", "0", "0", "1", "2", "0", "1", "1024", "5", "0",
                             "3", "0", "0", "0"}));
 }
 
-void TestResults::eventsCsvQuotesByRfc4180() {
+void eventsCsvQuotesByRfc4180(Check& check) {
     const Fixture fixture;
     const std::string csv = events_csv(fixture.recording());
     const auto rows = parse_csv(csv);
-    QCOMPARE(rows[0], Keys({"step", "time_us", "lane", "kind", "request", "sequence", "block", "other_block", "tokens",
+    CHECK_EQUAL(rows[0], Keys({"step", "time_us", "lane", "kind", "request", "sequence", "block", "other_block", "tokens",
                             "bytes", "cause"}));
-    QCOMPARE(rows[1], Keys({"0", "0.000", "a, \"quoted\"\nlane", "arrive", "a", "a", "", "", "3", "0",
+    CHECK_EQUAL(rows[1], Keys({"0", "0.000", "a, \"quoted\"\nlane", "arrive", "a", "a", "", "", "3", "0",
                             "a arrived with a prompt of 3 tokens because step 0, its arrival step, was reached"}));
-    QVERIFY(csv.find("\"a, \"\"quoted\"\"\nlane\"") != std::string::npos);
+    CHECK_THAT(csv.find("\"a, \"\"quoted\"\"\nlane\"") != std::string::npos);
     bool allocated = false;
     for (const auto& row : rows) {
         if (row[3] != "allocate" || row[6] != "2") continue;
         allocated = true;
-        QCOMPARE(row[9], std::string("512"));
-        QCOMPARE(row[8], std::string());
-        QCOMPARE(row[10], std::string("a opened block 2 because position 4 begins logical block 1"));
+        CHECK_EQUAL(row[9], "512");
+        CHECK_EQUAL(row[8], std::string());
+        CHECK_EQUAL(row[10], "a opened block 2 because position 4 begins logical block 1");
     }
-    QVERIFY(allocated);
-    QVERIFY(csv.substr(csv.size() - 2) == "\r\n");
+    CHECK_THAT(allocated);
+    CHECK_THAT(csv.substr(csv.size() - 2) == "\r\n");
 }
 
-void TestResults::everyCsvRowHasEveryColumn() {
+void everyCsvRowHasEveryColumn(Check& check) {
     DemoOptions options;
     options.attention = false;
     const auto recording = demo_recording(options);
     for (const std::string& csv : {steps_csv(*recording), events_csv(*recording)}) {
         const auto rows = parse_csv(csv);
-        QVERIFY(rows.size() > 800);
-        for (const auto& row : rows) QCOMPARE(row.size(), rows.front().size());
+        CHECK_THAT(rows.size() > 800);
+        for (const auto& row : rows) CHECK_EQUAL(row.size(), rows.front().size());
     }
 }
 
-void TestResults::blocksJsonFollowsTheContract() {
+void blocksJsonFollowsTheContract(Check& check) {
     const Fixture fixture;
     const Json blocks = Json::parse(blocks_json(fixture.recording()));
-    QCOMPARE(keys(blocks), Keys({"lanes"}));
-    COMPARE_JSON(blocks["lanes"][0]["name"], Json("a, \"quoted\"\nlane"));
+    CHECK_EQUAL(keys(blocks), Keys({"lanes"}));
+    CHECK_EQUAL(blocks["lanes"][0]["name"], Json("a, \"quoted\"\nlane"));
     const Json& steps = blocks["lanes"][0]["steps"];
-    QCOMPARE(steps.size(), std::size_t{3});
-    QCOMPARE(keys(steps[0]), Keys({"step", "free_order", "tables", "ref_counts", "hashed", "waiting", "running"}));
-    COMPARE_JSON(steps[1]["free_order"], Json({2, 3}));
-    COMPARE_JSON(steps[1]["tables"], Json({{"a", {1}}}));
-    COMPARE_JSON(steps[1]["ref_counts"], Json({{"1", 1}}));
-    COMPARE_JSON(steps[1]["running"], Json::array({"a"}));
-    COMPARE_JSON(steps[1]["waiting"], Json::array());
-    COMPARE_JSON(steps[2]["free_order"], Json({3, 2, 1}));  // freed last first, to the tail
-    COMPARE_JSON(steps[2]["tables"], Json::object());
-    COMPARE_JSON(steps[2]["running"], Json::array());
-    COMPARE_JSON(blocks["lanes"][1]["steps"][0]["free_order"], Json::array());
+    CHECK_EQUAL(steps.size(), std::size_t{3});
+    CHECK_EQUAL(keys(steps[0]), Keys({"step", "free_order", "tables", "ref_counts", "hashed", "waiting", "running"}));
+    CHECK_EQUAL(steps[1]["free_order"], Json({2, 3}));
+    CHECK_EQUAL(steps[1]["tables"], Json({{"a", {1}}}));
+    CHECK_EQUAL(steps[1]["ref_counts"], Json({{"1", 1}}));
+    CHECK_EQUAL(steps[1]["running"], Json::array({"a"}));
+    CHECK_EQUAL(steps[1]["waiting"], Json::array());
+    CHECK_EQUAL(steps[2]["free_order"], Json({3, 2, 1}));  // freed last first, to the tail
+    CHECK_EQUAL(steps[2]["tables"], Json::object());
+    CHECK_EQUAL(steps[2]["running"], Json::array());
+    CHECK_EQUAL(blocks["lanes"][1]["steps"][0]["free_order"], Json::array());
     DemoOptions options;
     options.attention = false;
     options.steps = 40;
     const Json demo = Json::parse(blocks_json(*demo_recording(options)));
-    COMPARE_JSON(demo["lanes"][1]["steps"][15]["waiting"], Json::array({"c"}));
-    COMPARE_JSON(demo["lanes"][1]["steps"][15]["running"], Json::array({"a", "b"}));
+    CHECK_EQUAL(demo["lanes"][1]["steps"][15]["waiting"], Json::array({"c"}));
+    CHECK_EQUAL(demo["lanes"][1]["steps"][15]["running"], Json::array({"a", "b"}));
 }
 
-QTEST_GUILESS_MAIN(TestResults)
-#include "tst_results.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(summaryHasEveryKeyOfTheContract));
+    claims.add(CLAIM(summaryOfAFinishedRequest));
+    claims.add(CLAIM(rejectedRequestHasReasonAndNoTimes));
+    claims.add(CLAIM(cacheNumbersAreThoseOfTheRecording));
+    claims.add(CLAIM(laneWithoutCacheHasNullsNotZeros));
+    claims.add(CLAIM(logitDifferenceStopsWhereTokensDiffer));
+    claims.add(CLAIM(requestThatNeverArrivedIsListed));
+    claims.add(CLAIM(failedLaneFailsItsRequests));
+    claims.add(CLAIM(stepsCsvHoldsTheRecountedSlots));
+    claims.add(CLAIM(eventsCsvQuotesByRfc4180));
+    claims.add(CLAIM(everyCsvRowHasEveryColumn));
+    claims.add(CLAIM(blocksJsonFollowsTheContract));
+    return claims.rows();
+}

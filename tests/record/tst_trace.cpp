@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // trace.json by the rules of FORMATS 2.6: it parses, slices nest per thread, async events pair, counters end held.
-#include <QTest>
-
 #include "engine/record/results.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
 
@@ -12,15 +12,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-// Both sides as text, so that a failure shows them.
-#define COMPARE_JSON(actual, expected) QCOMPARE(dumped(actual), dumped(expected))
-
 using namespace kvloupe;
+using namespace kvloupe::test;
 using Json = nlohmann::json;
 
 namespace {
-
-QString dumped(const Json& json) { return QString::fromStdString(json.dump()); }
 
 constexpr std::uint64_t no_limit = 1ull << 40;
 
@@ -34,7 +30,7 @@ const std::shared_ptr<const Recording>& whole() {
 }
 
 // "" if every X slice lies within the slice it begins in, per thread.
-QString nesting_error(const Json& trace) {
+std::string nesting_error(const Json& trace) {
     std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
     for (const Json& event : trace["traceEvents"])
         if (event["ph"] == "X")
@@ -48,7 +44,7 @@ QString nesting_error(const Json& trace) {
         for (const auto& slice : list) {
             while (!open.empty() && open.back().second <= slice.first + 1e-4) open.pop_back();
             if (!open.empty() && slice.second > open.back().second + 1e-4)
-                return QString("slice at %1 us of process %2 ends after its parent").arg(slice.first).arg(thread.first);
+                return "slice at " + std::to_string(slice.first) + " us of process " + std::to_string(thread.first) + " ends after its parent";
             open.push_back(slice);
         }
     }
@@ -56,23 +52,23 @@ QString nesting_error(const Json& trace) {
 }
 
 // "" if the b and e events of each id nest.
-QString pairing_error(const Json& trace) {
+std::string pairing_error(const Json& trace) {
     std::map<std::string, std::vector<std::string>> open;
     std::map<std::string, double> last;
     for (const Json& event : trace["traceEvents"]) {
         if (event["ph"] != "b" && event["ph"] != "e") continue;
         const std::string id = event["id"];
-        if (last.count(id) && event["ts"].get<double>() < last[id]) return QString::fromStdString(id + " goes back in time");
+        if (last.count(id) && event["ts"].get<double>() < last[id]) return id + " goes back in time";
         last[id] = event["ts"];
         if (event["ph"] == "b") {
             open[id].push_back(event["name"]);
         } else {
-            if (open[id].empty() || open[id].back() != event["name"]) return QString::fromStdString(id + " does not pair");
+            if (open[id].empty() || open[id].back() != event["name"]) return id + " does not pair";
             open[id].pop_back();
         }
     }
     for (const auto& [id, names] : open)
-        if (!names.empty()) return QString::fromStdString(id + " stays open");
+        if (!names.empty()) return id + " stays open";
     return {};
 }
 
@@ -83,40 +79,24 @@ std::map<std::string, int> count_names(const Json& trace, const char* phase) {
     return names;
 }
 
-}  // namespace
-
-class TestTrace : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void parsesNestsAndPairs();
-    void requestsPassThroughTheirPhases();
-    void countersStartAndEndHeld();
-    void stageSlicesCarryWhatWasMeasured();
-    void limitIsKeptAndWhatIsMissingIsSaid_data();
-    void limitIsKeptAndWhatIsMissingIsSaid();
-    void fullTraceSaysNothingIsMissing();
-    void sharingLanesShowPreemptionAndSwapping();
-};
-
-void TestTrace::parsesNestsAndPairs() {
+void parsesNestsAndPairs(Check& check) {
     const Json trace = Json::parse(trace_json(*whole(), no_limit));
-    COMPARE_JSON(trace["displayTimeUnit"], Json("ms"));
+    CHECK_EQUAL(trace["displayTimeUnit"], Json("ms"));
     for (const Json& event : trace["traceEvents"]) {
-        QVERIFY(event.contains("ph") && event.contains("pid") && event.contains("name"));
-        QVERIFY(event["ph"] == "M" || event["ts"].is_number());
+        CHECK_THAT(event.contains("ph") && event.contains("pid") && event.contains("name"));
+        CHECK_THAT(event["ph"] == "M" || event["ts"].is_number());
     }
-    QVERIFY2(nesting_error(trace).isEmpty(), qPrintable(nesting_error(trace)));
-    QVERIFY2(pairing_error(trace).isEmpty(), qPrintable(pairing_error(trace)));
+    CHECK_OR_SAY(nesting_error(trace).empty(), nesting_error(trace));
+    CHECK_OR_SAY(pairing_error(trace).empty(), pairing_error(trace));
     // Two processes a lane, each with a name.
     std::set<std::string> processes;
     for (const Json& event : trace["traceEvents"])
         if (event["ph"] == "M" && event["name"] == "process_name") processes.insert(event["args"]["name"]);
-    QVERIFY(processes.count("MHA engine") && processes.count("GQA uncached requests"));
-    QCOMPARE(processes.size(), std::size_t{8});
+    CHECK_THAT(processes.count("MHA engine") && processes.count("GQA uncached requests"));
+    CHECK_EQUAL(processes.size(), std::size_t{8});
 }
 
-void TestTrace::requestsPassThroughTheirPhases() {
+void requestsPassThroughTheirPhases(Check& check) {
     DemoOptions options;
     options.one_lane = true;
     options.attention = false;
@@ -125,13 +105,13 @@ void TestTrace::requestsPassThroughTheirPhases() {
     for (const Json& event : trace["traceEvents"])
         if (event["ph"] == "b") phases[event["id"]].push_back(event["name"]);
     using Names = std::vector<std::string>;
-    QCOMPARE(phases["0:0"], Names({"a", "queued", "prefill", "decode"}));
-    QCOMPARE(phases["0:2"], Names({"c", "queued", "prefill", "decode"}));
-    QCOMPARE(phases["0:3"], Names({"d", "queued"}));  // rejected
-    QCOMPARE(phases["0:4"], Names({"e", "queued"}));  // still waits
+    CHECK_EQUAL(phases["0:0"], Names({"a", "queued", "prefill", "decode"}));
+    CHECK_EQUAL(phases["0:2"], Names({"c", "queued", "prefill", "decode"}));
+    CHECK_EQUAL(phases["0:3"], Names({"d", "queued"}));  // rejected
+    CHECK_EQUAL(phases["0:4"], Names({"e", "queued"}));  // still waits
 }
 
-void TestTrace::countersStartAndEndHeld() {
+void countersStartAndEndHeld(Check& check) {
     DemoOptions options;
     options.one_lane = true;
     options.attention = false;
@@ -142,20 +122,20 @@ void TestTrace::countersStartAndEndHeld() {
     std::map<std::string, std::vector<Json>> points;
     for (const Json& event : trace["traceEvents"])
         if (event["ph"] == "C") points[event["name"]].push_back(event);
-    QCOMPARE(points.size(), std::size_t{3});
+    CHECK_EQUAL(points.size(), std::size_t{3});
     for (const auto& [name, list] : points) {
-        QCOMPARE(list.front()["ts"].get<double>(), 0.0);
-        QCOMPARE(list.back()["ts"].get<double>(), static_cast<double>(last.start_ns + last.duration_ns) / 1e3);
-        for (std::size_t i = 1; i + 1 < list.size(); ++i) QVERIFY(list[i]["args"] != list[i - 1]["args"]);
+        CHECK_EQUAL(list.front()["ts"].get<double>(), 0.0);
+        CHECK_EQUAL(list.back()["ts"].get<double>(), static_cast<double>(last.start_ns + last.duration_ns) / 1e3);
+        for (std::size_t i = 1; i + 1 < list.size(); ++i) CHECK_THAT(list[i]["args"] != list[i - 1]["args"]);
     }
     const Json& end = points["kv_blocks"].back()["args"];
-    COMPARE_JSON(end["used"], Json(last.used_blocks));
-    COMPARE_JSON(end["free"], Json(last.free_blocks));
-    COMPARE_JSON(end["cached"], Json(0));
-    COMPARE_JSON(points["waiting"].back()["args"]["requests"], Json(1));
+    CHECK_EQUAL(end["used"], Json(last.used_blocks));
+    CHECK_EQUAL(end["free"], Json(last.free_blocks));
+    CHECK_EQUAL(end["cached"], Json(0));
+    CHECK_EQUAL(points["waiting"].back()["args"]["requests"], Json(1));
 }
 
-void TestTrace::stageSlicesCarryWhatWasMeasured() {
+void stageSlicesCarryWhatWasMeasured(Check& check) {
     DemoOptions options;
     options.one_lane = true;
     options.steps = 3;
@@ -166,54 +146,55 @@ void TestTrace::stageSlicesCarryWhatWasMeasured() {
     for (const Json& event : trace["traceEvents"]) {
         if (event["ph"] != "X" || !event["args"].contains("flops")) continue;
         const StageRecord& stage = lane.stages()[at++];
-        COMPARE_JSON(event["args"]["bytes"], Json(stage.bytes));
-        COMPARE_JSON(event["args"]["flops"], Json(stage.flops));
-        QVERIFY(qAbs(event["dur"].get<double>() * 1e3 - static_cast<double>(stage.duration_ns)) < 0.5);
+        CHECK_EQUAL(event["args"]["bytes"], Json(stage.bytes));
+        CHECK_EQUAL(event["args"]["flops"], Json(stage.flops));
+        CHECK_THAT(std::abs(event["dur"].get<double>() * 1e3 - static_cast<double>(stage.duration_ns)) < 0.5);
     }
-    QCOMPARE(at, lane.stages().size());
+    CHECK_EQUAL(at, lane.stages().size());
 }
 
-void TestTrace::limitIsKeptAndWhatIsMissingIsSaid_data() {
-    QTest::addColumn<quint64>("limit");
-    QTest::addColumn<QString>("missing");
-    QTest::newRow("stages are summed") << quint64{2500000} << "summed over the layers";
-    QTest::newRow("no stages") << quint64{500000} << "the stages of steps";
-    QTest::newRow("steps together") << quint64{60000} << "steps are drawn as one";
-    QTest::newRow("hardly anything") << quint64{6000} << "sequences";
-    QTest::newRow("nothing") << quint64{1200} << "whatever came after the limit";
+struct LimitIsKeptAndWhatIsMissingIsSaidCase {
+    std::uint64_t limit;
+    std::string missing;
+};
+Cases<LimitIsKeptAndWhatIsMissingIsSaidCase> limitIsKeptAndWhatIsMissingIsSaid_cases() {
+    Cases<LimitIsKeptAndWhatIsMissingIsSaidCase> cases;
+    cases.add("stages are summed", {std::uint64_t{2500000}, "summed over the layers"});
+    cases.add("no stages", {std::uint64_t{500000}, "the stages of steps"});
+    cases.add("steps together", {std::uint64_t{60000}, "steps are drawn as one"});
+    cases.add("hardly anything", {std::uint64_t{6000}, "sequences"});
+    cases.add("nothing", {std::uint64_t{1200}, "whatever came after the limit"});
+    return cases;
 }
-
-void TestTrace::limitIsKeptAndWhatIsMissingIsSaid() {
-    QFETCH(quint64, limit);
-    QFETCH(QString, missing);
+void limitIsKeptAndWhatIsMissingIsSaid(Check& check, const LimitIsKeptAndWhatIsMissingIsSaidCase& row) {
     const auto& recording = whole();
-    const std::string text = trace_json(*recording, limit);
-    QVERIFY2(text.size() <= limit, qPrintable(QString::number(text.size())));
+    const std::string text = trace_json(*recording, row.limit);
+    CHECK_OR_SAY(text.size() <= row.limit, std::to_string(text.size()));
     const Json trace = Json::parse(text);
-    const QString said = QString::fromStdString(trace["otherData"]["left_out"].get<std::string>());
-    QVERIFY2(said.contains(missing), qPrintable(said));
-    COMPARE_JSON(trace["traceEvents"][0]["ph"], Json("i"));
-    QVERIFY(trace["traceEvents"][0]["name"].get<std::string>().find("Left out: ") == 0);
-    QVERIFY2(nesting_error(trace).isEmpty(), qPrintable(nesting_error(trace)));
-    QVERIFY2(pairing_error(trace).isEmpty(), qPrintable(pairing_error(trace)));
+    const std::string said = trace["otherData"]["left_out"].get<std::string>();
+    CHECK_OR_SAY(contains(said, row.missing), said);
+    CHECK_EQUAL(trace["traceEvents"][0]["ph"], Json("i"));
+    CHECK_THAT(trace["traceEvents"][0]["name"].get<std::string>().find("Left out: ") == 0);
+    CHECK_OR_SAY(nesting_error(trace).empty(), nesting_error(trace));
+    CHECK_OR_SAY(pairing_error(trace).empty(), pairing_error(trace));
     // Requests are kept as long as anything can be.
-    if (limit >= 60000) QCOMPARE(count_names(trace, "b")["decode"], 13);
+    if (row.limit >= 60000) CHECK_EQUAL(count_names(trace, "b")["decode"], 13);
 }
 
-void TestTrace::fullTraceSaysNothingIsMissing() {
+void fullTraceSaysNothingIsMissing(Check& check) {
     const Json trace = Json::parse(trace_json(*whole(), no_limit));
-    QVERIFY(!trace["otherData"].contains("left_out"));
-    QCOMPARE(count_names(trace, "X")["step 0"], 4);
-    QCOMPARE(count_names(trace, "i")["reject"], 4);
-    QVERIFY(count_names(trace, "X")["attention L3"] > 0);
+    CHECK_THAT(!trace["otherData"].contains("left_out"));
+    CHECK_EQUAL(count_names(trace, "X")["step 0"], 4);
+    CHECK_EQUAL(count_names(trace, "i")["reject"], 4);
+    CHECK_THAT(count_names(trace, "X")["attention L3"] > 0);
 }
 
-void TestTrace::sharingLanesShowPreemptionAndSwapping() {
+void sharingLanesShowPreemptionAndSwapping(Check& check) {
     DemoSharingOptions options;
     options.lanes = {"paged", "swap"};
     const Json trace = Json::parse(trace_json(*demo_sharing_recording(options), no_limit));
-    QVERIFY2(nesting_error(trace).isEmpty(), qPrintable(nesting_error(trace)));
-    QVERIFY2(pairing_error(trace).isEmpty(), qPrintable(pairing_error(trace)));
+    CHECK_OR_SAY(nesting_error(trace).empty(), nesting_error(trace));
+    CHECK_OR_SAY(pairing_error(trace).empty(), pairing_error(trace));
     std::map<std::string, std::vector<std::string>> phases;  // by id, in order
     std::map<std::string, std::string> ids;                  // of the paged lane, by name
     for (const Json& event : trace["traceEvents"]) {
@@ -223,8 +204,8 @@ void TestTrace::sharingLanesShowPreemptionAndSwapping() {
         phases[id].push_back(event["name"]);
     }
     using Names = std::vector<std::string>;
-    QCOMPARE(phases[ids["c"]], Names({"c", "prefill", "decode"}));  // a fork begins in the middle
-    QCOMPARE(phases[ids["d.1"]], Names({"d.1", "prefill", "decode"}));
+    CHECK_EQUAL(phases[ids["c"]], Names({"c", "prefill", "decode"}));  // a fork begins in the middle
+    CHECK_EQUAL(phases[ids["d.1"]], Names({"d.1", "prefill", "decode"}));
     bool recomputed = false, swapped = false;
     for (const auto& [id, names] : phases) {
         for (std::size_t i = 1; i + 1 < names.size(); ++i) {
@@ -232,11 +213,22 @@ void TestTrace::sharingLanesShowPreemptionAndSwapping() {
             swapped = swapped || (names[i] == "swapped out" && names[i + 1] == "decode");
         }
         const bool by_swapping = id.rfind("1:", 0) == 0;
-        QVERIFY(by_swapping || std::find(names.begin(), names.end(), "swapped out") == names.end());
+        CHECK_THAT(by_swapping || std::find(names.begin(), names.end(), "swapped out") == names.end());
     }
-    QVERIFY(recomputed && swapped);
-    QVERIFY(count_names(trace, "i")["swap_out"] > 0);
+    CHECK_THAT(recomputed && swapped);
+    CHECK_THAT(count_names(trace, "i")["swap_out"] > 0);
 }
 
-QTEST_GUILESS_MAIN(TestTrace)
-#include "tst_trace.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(parsesNestsAndPairs));
+    claims.add(CLAIM(requestsPassThroughTheirPhases));
+    claims.add(CLAIM(countersStartAndEndHeld));
+    claims.add(CLAIM(stageSlicesCarryWhatWasMeasured));
+    claims.add(CLAIM(limitIsKeptAndWhatIsMissingIsSaid), limitIsKeptAndWhatIsMissingIsSaid_cases());
+    claims.add(CLAIM(fullTraceSaysNothingIsMissing));
+    claims.add(CLAIM(sharingLanesShowPreemptionAndSwapping));
+    return claims.rows();
+}

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include <QTest>
-
 #include "engine/record/lane_state.h"
 #include "engine/record/writer.h"
+#include "tests/support/claims.h"
 
 #include <atomic>
 #include <cmath>
 #include <thread>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -29,31 +29,12 @@ Event decode(std::uint32_t sequence, std::uint32_t position) {
     return event;
 }
 
-}  // namespace
-
-class TestWriter : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void stepsNameRangesWithoutGaps();
-    void eventsBetweenStepsBelongToTheNext();
-    void stepTimesAreMeasured();
-    void setTimeReplacesTheClock();
-    void atMostTenAlternativesAreKept();
-    void attentionRowsBeyondTheBudgetAreCountedNotKept();
-    void budgetIsDividedAmongLanes();
-    void failedStepIsPublishedWhole();
-    void stringsAreInternedOnce();
-    void reasonIsSetBeforeThePhase();
-    void readersSeeOnlyWholeSteps();
-};
-
-void TestWriter::stepsNameRangesWithoutGaps() {
+void stepsNameRangesWithoutGaps(Check& check) {
     RecordingWriter writer("t", 1 << 20);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     writer.lanes_complete();
     for (std::uint32_t step = 0; step < 5; ++step) {
-        QCOMPARE(lane.next_step(), std::size_t{step});
+        CHECK_EQUAL(lane.next_step(), std::size_t{step});
         lane.begin_step();
         for (std::uint32_t i = 0; i < step; ++i) lane.event(decode(0, i));
         TokenRecord token;
@@ -63,17 +44,17 @@ void TestWriter::stepsNameRangesWithoutGaps() {
         lane.end_step({});
     }
     const LaneRecord& record = *writer.recording()->lanes().front();
-    QCOMPARE(record.step_count(), std::size_t{5});
+    CHECK_EQUAL(record.step_count(), std::size_t{5});
     for (std::uint32_t step = 0; step < 5; ++step) {
-        QCOMPARE(record.step(step).step, StepId(step));
-        QCOMPARE(record.step(step).events.size(), std::uint64_t{step});
-        QCOMPARE(record.step(step).tokens.begin, std::uint64_t{step});
-        QCOMPARE(record.stages_of(step).end, std::uint64_t{step} + 1);
-        if (step > 0) QCOMPARE(record.step(step).events.begin, record.step(step - 1).events.end);
+        CHECK_EQUAL(record.step(step).step, StepId(step));
+        CHECK_EQUAL(record.step(step).events.size(), std::uint64_t{step});
+        CHECK_EQUAL(record.step(step).tokens.begin, std::uint64_t{step});
+        CHECK_EQUAL(record.stages_of(step).end, std::uint64_t{step} + 1);
+        if (step > 0) CHECK_EQUAL(record.step(step).events.begin, record.step(step - 1).events.end);
     }
 }
 
-void TestWriter::eventsBetweenStepsBelongToTheNext() {
+void eventsBetweenStepsBelongToTheNext(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     lane.begin_step();
@@ -83,14 +64,14 @@ void TestWriter::eventsBetweenStepsBelongToTheNext() {
     lane.event(decode(0, 4));
     lane.end_step({});
     const LaneRecord& record = lane.record();
-    QCOMPARE(record.step(0).events.size(), std::uint64_t{0});
-    QCOMPARE(record.step(1).events.size(), std::uint64_t{2});
-    QCOMPARE(record.events()[0].offset_ns, 0u);
-    QCOMPARE(record.state_after(0).sequences().size(), std::size_t{0});
-    QCOMPARE(record.state_after(1).sequences()[0].computed_tokens, 5u);
+    CHECK_EQUAL(record.step(0).events.size(), std::uint64_t{0});
+    CHECK_EQUAL(record.step(1).events.size(), std::uint64_t{2});
+    CHECK_EQUAL(record.events()[0].offset_ns, 0u);
+    CHECK_EQUAL(record.state_after(0).sequences().size(), std::size_t{0});
+    CHECK_EQUAL(record.state_after(1).sequences()[0].computed_tokens, 5u);
 }
 
-void TestWriter::stepTimesAreMeasured() {
+void stepTimesAreMeasured(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     const std::uint64_t before = writer.elapsed_ns();
@@ -99,14 +80,14 @@ void TestWriter::stepTimesAreMeasured() {
     lane.event(decode(0, 0));
     lane.end_step({});
     const StepRecord& step = lane.record().step(0);
-    QVERIFY(step.start_ns >= before);
-    QVERIFY(step.duration_ns >= 2000000);
-    QVERIFY(lane.record().events()[0].offset_ns >= 2000000);
-    QVERIFY(lane.record().events()[0].offset_ns <= step.duration_ns);
-    QVERIFY(lane.elapsed_ns() >= step.start_ns + step.duration_ns);
+    CHECK_THAT(step.start_ns >= before);
+    CHECK_THAT(step.duration_ns >= 2000000);
+    CHECK_THAT(lane.record().events()[0].offset_ns >= 2000000);
+    CHECK_THAT(lane.record().events()[0].offset_ns <= step.duration_ns);
+    CHECK_THAT(lane.elapsed_ns() >= step.start_ns + step.duration_ns);
 }
 
-void TestWriter::setTimeReplacesTheClock() {
+void setTimeReplacesTheClock(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     writer.set_time(1000);
@@ -115,13 +96,13 @@ void TestWriter::setTimeReplacesTheClock() {
     lane.event(decode(0, 0));
     writer.set_time(2500);
     lane.end_step({});
-    QCOMPARE(lane.record().step(0).start_ns, std::uint64_t{1000});
-    QCOMPARE(lane.record().step(0).duration_ns, std::uint64_t{1500});
-    QCOMPARE(lane.record().events()[0].offset_ns, 300u);
-    QCOMPARE(writer.elapsed_ns(), std::uint64_t{2500});
+    CHECK_EQUAL(lane.record().step(0).start_ns, std::uint64_t{1000});
+    CHECK_EQUAL(lane.record().step(0).duration_ns, std::uint64_t{1500});
+    CHECK_EQUAL(lane.record().events()[0].offset_ns, 300u);
+    CHECK_EQUAL(writer.elapsed_ns(), std::uint64_t{2500});
 }
 
-void TestWriter::atMostTenAlternativesAreKept() {
+void atMostTenAlternativesAreKept(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     std::vector<Alternative> alternatives(14);
@@ -132,14 +113,14 @@ void TestWriter::atMostTenAlternativesAreKept() {
     lane.token({}, std::span(alternatives).first(3));
     lane.end_step({});
     const LaneRecord& record = lane.record();
-    QCOMPARE(int{record.tokens()[0].alternative_count}, 0);
-    QCOMPARE(int{record.tokens()[1].alternative_count}, 10);
-    QCOMPARE(int{record.tokens()[2].alternative_count}, 3);
-    QCOMPARE(record.tokens()[2].alternatives_begin, std::uint64_t{10});
-    QCOMPARE(record.alternatives()[12].token, 2);
+    CHECK_EQUAL(int{record.tokens()[0].alternative_count}, 0);
+    CHECK_EQUAL(int{record.tokens()[1].alternative_count}, 10);
+    CHECK_EQUAL(int{record.tokens()[2].alternative_count}, 3);
+    CHECK_EQUAL(record.tokens()[2].alternatives_begin, std::uint64_t{10});
+    CHECK_EQUAL(record.alternatives()[12].token, 2);
 }
 
-void TestWriter::attentionRowsBeyondTheBudgetAreCountedNotKept() {
+void attentionRowsBeyondTheBudgetAreCountedNotKept(Check& check) {
     const std::vector<float> weights = {0.25f, 0.25f, 0.5f};
     const std::uint64_t row_size = sizeof(AttentionRow) + weights.size() * sizeof(float);
     RecordingWriter writer("t", 2 * row_size + 5);
@@ -150,21 +131,21 @@ void TestWriter::attentionRowsBeyondTheBudgetAreCountedNotKept() {
     row.layer = 1;
     row.head = 2;
     row.position = 2;
-    QVERIFY(lane.attention_row(row, weights));
-    QVERIFY(lane.attention_row(row, weights));
-    QVERIFY(!lane.attention_row(row, weights));
-    QVERIFY(!lane.attention_row(row, weights));
+    CHECK_THAT(lane.attention_row(row, weights));
+    CHECK_THAT(lane.attention_row(row, weights));
+    CHECK_THAT(!lane.attention_row(row, weights));
+    CHECK_THAT(!lane.attention_row(row, weights));
     lane.end_step({});
     const LaneRecord& record = lane.record();
-    QCOMPARE(record.attention().size(), std::size_t{2});
-    QCOMPARE(record.dropped_attention_rows(), std::uint64_t{2});
-    QCOMPARE(record.step(0).attention.size(), std::uint64_t{2});
-    QCOMPARE(record.attention()[1].key_count, 3u);
-    QCOMPARE(record.attention()[1].weights_begin, std::uint64_t{3});
-    for (std::size_t i = 0; i < weights.size(); ++i) QCOMPARE(record.attention_weights()[3 + i], weights[i]);
+    CHECK_EQUAL(record.attention().size(), std::size_t{2});
+    CHECK_EQUAL(record.dropped_attention_rows(), std::uint64_t{2});
+    CHECK_EQUAL(record.step(0).attention.size(), std::uint64_t{2});
+    CHECK_EQUAL(record.attention()[1].key_count, 3u);
+    CHECK_EQUAL(record.attention()[1].weights_begin, std::uint64_t{3});
+    for (std::size_t i = 0; i < weights.size(); ++i) CHECK_EQUAL(record.attention_weights()[3 + i], weights[i]);
 }
 
-void TestWriter::budgetIsDividedAmongLanes() {
+void budgetIsDividedAmongLanes(Check& check) {
     const std::vector<float> weights(100, 0.01f);
     const std::uint64_t row_size = sizeof(AttentionRow) + weights.size() * sizeof(float);
     RecordingWriter writer("t", 4 * row_size);
@@ -176,15 +157,15 @@ void TestWriter::budgetIsDividedAmongLanes() {
         lane.begin_step();
         for (int row = 0; row < 5; ++row) lane.attention_row({}, weights);
         lane.end_step({});
-        QCOMPARE(lane.record().attention().size(), std::size_t{2});
-        QCOMPARE(lane.record().dropped_attention_rows(), std::uint64_t{3});
+        CHECK_EQUAL(lane.record().attention().size(), std::size_t{2});
+        CHECK_EQUAL(lane.record().dropped_attention_rows(), std::uint64_t{3});
     }
 }
 
-void TestWriter::failedStepIsPublishedWhole() {
+void failedStepIsPublishedWhole(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
-    QVERIFY(lane.record().failure().empty());
+    CHECK_THAT(lane.record().failure().empty());
     lane.begin_step();
     Event allocate;
     allocate.kind = EventKind::allocate;
@@ -195,35 +176,35 @@ void TestWriter::failedStepIsPublishedWhole() {
     StepRecord counters;
     counters.used_blocks = 1;
     lane.fail_step(counters, "layer 3 gave logits that are not finite");
-    QCOMPARE(lane.record().failure(), std::string("layer 3 gave logits that are not finite"));
-    QCOMPARE(lane.record().step_count(), std::size_t{1});
-    QCOMPARE(lane.record().step(0).events.size(), std::uint64_t{1});
-    QCOMPARE(lane.record().state_after(0).used_blocks(), lane.record().step(0).used_blocks);
+    CHECK_EQUAL(lane.record().failure(), "layer 3 gave logits that are not finite");
+    CHECK_EQUAL(lane.record().step_count(), std::size_t{1});
+    CHECK_EQUAL(lane.record().step(0).events.size(), std::uint64_t{1});
+    CHECK_EQUAL(lane.record().state_after(0).used_blocks(), lane.record().step(0).used_blocks);
     // The lane goes on after a reset of its requests: no gap, no overlap.
     allocate.kind = EventKind::free;
     allocate.other = 0;
     lane.event(allocate);
     lane.begin_step();
     lane.end_step({});
-    QCOMPARE(lane.record().step(1).events.begin, std::uint64_t{1});
-    QCOMPARE(lane.record().state_after(1).used_blocks(), 0u);
+    CHECK_EQUAL(lane.record().step(1).events.begin, std::uint64_t{1});
+    CHECK_EQUAL(lane.record().state_after(1).used_blocks(), 0u);
 }
 
-void TestWriter::stringsAreInternedOnce() {
+void stringsAreInternedOnce(Check& check) {
     RecordingWriter writer("t", 0);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
     const StringId one = lane.intern("a reason");
-    QCOMPARE(lane.intern("another"), StringId(1));
-    QCOMPARE(lane.intern("a reason"), one);
-    QCOMPARE(lane.record().strings().size(), std::size_t{2});
-    QCOMPARE(lane.record().strings()[one.value], std::string("a reason"));
+    CHECK_EQUAL(lane.intern("another"), StringId(1));
+    CHECK_EQUAL(lane.intern("a reason"), one);
+    CHECK_EQUAL(lane.record().strings().size(), std::size_t{2});
+    CHECK_EQUAL(lane.record().strings()[one.value], "a reason");
 }
 
-void TestWriter::reasonIsSetBeforeThePhase() {
+void reasonIsSetBeforeThePhase(Check& check) {
     RecordingWriter writer("t", 7);
     const auto recording = writer.recording();
-    QCOMPARE(recording->phase(), Phase::loading);
-    QCOMPARE(recording->memory_budget_bytes(), std::uint64_t{7});
+    CHECK_EQUAL(recording->phase(), Phase::loading);
+    CHECK_EQUAL(recording->memory_budget_bytes(), std::uint64_t{7});
     std::atomic<bool> wrong{false};
     std::thread reader([&] {
         while (recording->phase() != Phase::failed) std::this_thread::yield();
@@ -232,11 +213,11 @@ void TestWriter::reasonIsSetBeforeThePhase() {
     writer.set_phase(Phase::running);
     writer.set_phase(Phase::failed, "it broke");
     reader.join();
-    QVERIFY(!wrong);
+    CHECK_THAT(!wrong);
 }
 
 // Under ThreadSanitizer this shows that readers need no lock; everywhere it shows that a step is published last.
-void TestWriter::readersSeeOnlyWholeSteps() {
+void readersSeeOnlyWholeSteps(Check& check) {
     constexpr std::uint32_t steps = 6000;
     RecordingWriter writer("t", 1 << 20);
     LaneWriter& lane = writer.add_lane(small_lane(), nullptr);
@@ -278,8 +259,23 @@ void TestWriter::readersSeeOnlyWholeSteps() {
         lane.end_step(counters);
     }
     reader.join();
-    QVERIFY(!wrong);
+    CHECK_THAT(!wrong);
 }
 
-QTEST_GUILESS_MAIN(TestWriter)
-#include "tst_writer.moc"
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(stepsNameRangesWithoutGaps));
+    claims.add(CLAIM(eventsBetweenStepsBelongToTheNext));
+    claims.add(CLAIM(stepTimesAreMeasured));
+    claims.add(CLAIM(setTimeReplacesTheClock));
+    claims.add(CLAIM(atMostTenAlternativesAreKept));
+    claims.add(CLAIM(attentionRowsBeyondTheBudgetAreCountedNotKept));
+    claims.add(CLAIM(budgetIsDividedAmongLanes));
+    claims.add(CLAIM(failedStepIsPublishedWhole));
+    claims.add(CLAIM(stringsAreInternedOnce));
+    claims.add(CLAIM(reasonIsSetBeforeThePhase));
+    claims.add(CLAIM(readersSeeOnlyWholeSteps));
+    return claims.rows();
+}

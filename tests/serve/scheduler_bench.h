@@ -3,12 +3,11 @@
 // Drives a scheduler as a lane does, with a token that nobody else has as every sampled one.
 #pragma once
 
-#include <QByteArray>
-#include <QList>
-
 #include "engine/serve/scheduler.h"
+#include "tests/support/texts.h"
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,9 +35,9 @@ struct Bench {
     bool fixed = false;
 
     Schedule schedule;            // of the last step
-    QByteArray step_text;         // "a400 b1": who computed how many tokens in it
-    QByteArray problem;
-    QList<QByteArray> ended;
+    std::string step_text;        // "a400 b1": who computed how many tokens in it
+    std::string problem;
+    std::vector<std::string> ended;
     int steps = 0, preemptions = 0;
     std::uint64_t computed = 0;   // tokens in all steps
     TokenId next_token = 1000;
@@ -46,7 +45,7 @@ struct Bench {
     Bench(const SchedulerOptions& options, const CacheManagerOptions& pool, std::uint32_t context = 0)
         : fixed(options.batching == Batching::fixed) {
         auto made = CacheManager::create(pool);
-        if (!made) qFatal("%s", made.error().message().c_str());
+        if (!made) throw std::runtime_error(made.error().message());
         cache = std::move(*made);
         scheduler = std::make_unique<Scheduler>(options, cache.get(), context);
     }
@@ -74,23 +73,23 @@ struct Bench {
         if (!cache->apply(cache->plan_release(request.view(), cause, request.computed))) problem = "release failed";
     }
 
-    QByteArray step() {
+    std::string step() {
         ++steps;
         step_text.clear();
         auto made = scheduler->schedule();
-        if (!made) return problem = QByteArray::fromStdString(made.error().message());
+        if (!made) return problem = made.error().message();
         schedule = std::move(*made);
         preemptions += count(EventKind::preempt);
         for (const ScheduledSequence& scheduled : schedule.sequences) {
             Request& request = *scheduled.request;
-            step_text += QByteArray::fromStdString(request.name) + QByteArray::number(scheduled.count) + ' ';
+            step_text += request.name + std::to_string(scheduled.count) + ' ';
             computed += scheduled.count;
             request.computed = scheduled.first + scheduled.count;
             (void)cache->note_computed(request.view(), request.computed);
             if (request.to_compute() > 0) continue;
             request.tokens.push_back(next_token++);
             if (request.output_tokens() < request.new_tokens()) continue;
-            ended << QByteArray::fromStdString(request.name);
+            ended.push_back(request.name);
             if (fixed) held.push_back(&request);
             else release(request, Cause::sequence_finished);
             scheduler->remove(request);
@@ -99,10 +98,10 @@ struct Bench {
             for (Request* request : held) release(*request, Cause::batch_ended);
             held.clear();
         }
-        if (const auto sound = cache->audit(); !sound) problem = QByteArray::fromStdString(sound.error().message());
-        return step_text = step_text.trimmed();
+        if (const auto sound = cache->audit(); !sound) problem = sound.error().message();
+        return step_text = trimmed(step_text);
     }
-    bool busy() const { return problem.isEmpty() && (!scheduler->running().empty() || !scheduler->waiting().empty()); }
+    bool busy() const { return problem.empty() && (!scheduler->running().empty() || !scheduler->waiting().empty()); }
     void run() {
         for (int i = 0; i < 20000 && busy(); ++i) step();
         if (busy()) problem = "it does not end";
@@ -119,9 +118,9 @@ struct Bench {
         std::vector<Event> events;
         if (!scheduler->preempt(request(name), nullptr, Cause::requested, events)) problem = "preempt failed";
     }
-    QByteArray waiting() const {
-        QByteArray names;
-        for (const Request* request : scheduler->waiting()) names += request->name.c_str();
+    std::string waiting() const {
+        std::string names;
+        for (const Request* request : scheduler->waiting()) names += request->name;
         return names;
     }
     int count(EventKind kind) const {
@@ -130,11 +129,11 @@ struct Bench {
         return found;
     }
     // "b:pool_too_full c:…" of the last step's events of that kind.
-    QByteArray causes(EventKind kind) const {
-        QByteArray text;
+    std::string causes(EventKind kind) const {
+        std::string text;
         for (const Event& event : schedule.events)
-            if (event.kind == kind) text += (requests[event.sequence.value]->name + ":" + cause_name(event.cause) + " ").c_str();
-        return text.trimmed();
+            if (event.kind == kind) text += requests[event.sequence.value]->name + ":" + cause_name(event.cause) + " ";
+        return trimmed(text);
     }
     static std::string cause_name(Cause cause) {
         switch (cause) {

@@ -3,21 +3,19 @@
 // What the session's tests share: scenarios in a line, sessions over real models on the CPU, and what they recorded.
 #pragma once
 
-#include <QFile>
-#include <QJsonDocument>
-#include <QJsonObject>
-#include <QString>
-#include <QTest>
-
 #include "engine/record/describe.h"
 #include "engine/record/lane_state.h"
 #include "engine/serve/session.h"
 #include "kernels/make_backend.h"
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -27,19 +25,12 @@ inline const std::string stories = KVLOUPE_SHARED_DATA "/models/stories260K.gguf
 inline const std::string fixtures = KVLOUPE_SOURCE_DIR "/tests/fixtures/";
 
 #define SKIP_WITHOUT(path)                                                                                    \
-    if (!QFile::exists(QString::fromStdString(path)))                                                         \
-        QSKIP(qPrintable(QStringLiteral("%1 is not there; this test needs it").arg(QString::fromStdString(path))))
+    if (!file_exists(path)) SKIP_ROW(path + " is not there; this test needs it")
 
-// VERIFY a Result and show its error. The expression is evaluated once.
-#define VERIFY_RESULT(result)                                                                             \
-    do {                                                                                                  \
-        const auto& verified = (result);                                                                  \
-        QVERIFY2(verified, verified ? "" : verified.error().message().c_str());                           \
-    } while (false)
-
-inline Scenario scenario(const QByteArray& json) {
-    auto parsed = parse_scenario(std::as_bytes(std::span(json.constData(), std::size_t(json.size()))), "test.json");
-    if (!parsed) qFatal("%s", parsed.error().message().c_str());
+// Throws where the scenario is wrong.
+inline Scenario scenario(const std::string& json) {
+    auto parsed = parse_scenario(std::as_bytes(std::span(json)), "test.json");
+    if (!parsed) throw std::runtime_error(parsed.error().message());
     return *parsed;
 }
 
@@ -73,26 +64,25 @@ inline std::vector<TokenId> outputs(const Recording& recording, LaneId lane_id, 
 }
 
 // "arrive a", "admit a", "allocate a 1", … of one step.
-inline QStringList events(const Recording& recording, LaneId lane_id, std::size_t step) {
-    QStringList lines;
+inline std::vector<std::string> events(const Recording& recording, LaneId lane_id, std::size_t step) {
+    std::vector<std::string> lines;
     const LaneRecord& lane = recording.lane(lane_id);
     for (std::uint64_t i = lane.step(step).events.begin; i < lane.step(step).events.end; ++i) {
         const Event& event = lane.events()[i];
-        QString line = QString::fromUtf8(name_of(event.kind).data(), qsizetype(name_of(event.kind).size())) + ' ' +
-                       QString::fromStdString(sequence_name(recording, lane, event.sequence));
-        if (event.block.valid()) line += ' ' + QString::number(event.block.value);
-        lines << line;
+        std::string line = std::string(name_of(event.kind)) + ' ' + sequence_name(recording, lane, event.sequence);
+        if (event.block.valid()) line += ' ' + std::to_string(event.block.value);
+        lines.push_back(std::move(line));
     }
     return lines;
 }
 
 // "2: copy_on_write c 3": all events of a kind.
-inline QStringList all(const Recording& recording, EventKind kind, LaneId id = LaneId{0}) {
-    QStringList lines;
+inline std::vector<std::string> all(const Recording& recording, EventKind kind, LaneId id = LaneId{0}) {
+    std::vector<std::string> lines;
     const LaneRecord& lane = recording.lane(id);
     for (std::size_t step = 0; step < lane.step_count(); ++step)
-        for (const QString& line : events(recording, id, step))
-            if (line.startsWith(QString::fromUtf8(name_of(kind).data(), qsizetype(name_of(kind).size())) + ' ')) lines << QString::number(step) + ": " + line;
+        for (const std::string& line : events(recording, id, step))
+            if (line.starts_with(std::string(name_of(kind)) + ' ')) lines.push_back(std::to_string(step) + ": " + line);
     return lines;
 }
 
@@ -112,31 +102,25 @@ inline double largest_difference(const std::vector<float>& a, const std::vector<
     return largest;
 }
 
-inline QJsonObject read_json(const std::string& path) {
-    QFile file(QString::fromStdString(path));
-    if (!file.open(QIODevice::ReadOnly)) return {};
-    return QJsonDocument::fromJson(file.readAll()).object();
-}
-
 inline const LaneId lane0{0};
 
-// Over the fixture tiny-gqa; aborts the test program where the scenario is wrong.
-inline std::unique_ptr<Session> session(const QByteArray& rest, SessionOptions given = options()) {
+// Over the fixture tiny-gqa; throws where the scenario is wrong.
+inline std::unique_ptr<Session> session(const std::string& rest, SessionOptions given = options()) {
     Scenario wanted = scenario("{\"version\": 1, \"device\": \"cpu\", " + rest + "}");
     wanted.model = fixtures + "tiny-gqa";
     auto made = Session::create(wanted, std::move(given));
-    if (!made) qFatal("%s", made.error().message().c_str());
+    if (!made) throw std::runtime_error(made.error().message());
     return std::move(*made);
 }
 
 // Requests whose output is forced, so that they end when they should.
-inline QByteArray request(const char* id, int prompt, int output, const char* more = "") {
+inline std::string request(const char* id, int prompt, int output, const char* more = "") {
     const auto list = [](int count) {
-        QByteArray text = "[";
-        for (int i = 0; i < count; ++i) text += QByteArray::number(40 + i % 100) + (i + 1 < count ? "," : "");
+        std::string text = "[";
+        for (int i = 0; i < count; ++i) text += std::to_string(40 + i % 100) + (i + 1 < count ? "," : "");
         return text + "]";
     };
-    return QByteArray("{\"id\": \"") + id + "\", \"prompt_tokens\": " + list(prompt) + ", \"output_tokens\": " + list(output) + more + "}";
+    return std::string("{\"id\": \"") + id + "\", \"prompt_tokens\": " + list(prompt) + ", \"output_tokens\": " + list(output) + more + "}";
 }
 
 inline RequestOptions submitted(const char* id, int prompt, int output) {

@@ -2,17 +2,17 @@
 //
 // Figures of the PagedAttention paper (FORMATS 3.2) at the level of a session, on accounting lanes: Fig. 2 in its order
 // and within 5 points, Fig. 3 and Fig. 15's closed form exactly.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "engine/record/lane_state.h"
 #include "engine/serve/session.h"
+#include "tests/support/claims.h"
+#include "tests/support/texts.h"
 
 #include <array>
 #include <cmath>
 #include <random>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 namespace {
 
@@ -52,8 +52,8 @@ Scenario accounting(std::vector<LaneOptions> lanes, std::vector<RequestOptions> 
 
 std::shared_ptr<const Recording> run(const Scenario& scenario) {
     auto session = Session::create(scenario, {});
-    if (!session) qFatal("%s", session.error().message().c_str());
-    if (auto ran = (*session)->run_to_end(); !ran) qFatal("%s", ran.error().message().c_str());
+    if (!session) throw std::runtime_error(session.error().message());
+    if (auto ran = (*session)->run_to_end(); !ran) throw std::runtime_error(ran.error().message());
     return (*session)->recording();
 }
 
@@ -113,90 +113,87 @@ Shares shares_of(const LaneRecord& lane) {
     return sum;
 }
 
+void figure3CountsEverySlotOfAReservation(Check& check) {
+    // One more forced token than the figure counts: the last one is never written.
+    const auto recording = run(accounting({contiguous("2048", 129, 16, Reserve::max, 2048), contiguous("512", 33, 16, Reserve::max, 512)},
+                                          {request("A", 7, 4), request("B", 3, 3)}));
+    const auto compare = [&](std::uint32_t lane, std::size_t step, std::array<std::uint64_t, 4> expected) {
+        const SlotCounts slots = recording->lane(LaneId{lane}).step(step).slots;
+        CHECK_EQUAL(slots.token, expected[0]);
+        CHECK_EQUAL(slots.reserved, expected[1]);
+        CHECK_EQUAL(slots.internal, expected[2]);
+        CHECK_EQUAL(slots.external + slots.free + slots.cached, expected[3]);
+    };
+    compare(0, 1, {7 + 1, 2, 2038, 0});   // A: 7 prompt and 1 generated token, 2 reserved, 2,038 never used
+    // B runs alone once A has ended (4 steps): 3 + 1, 1 reserved, 507 never used.
+    CHECK_EQUAL(recording->lane(LaneId{1}).step(4).running, 1u);
+    compare(1, 5, {3 + 1, 1, 507, 0});
+}
+
+struct Figure15SharesWhatTheClosedFormSaysCase {
+    int samples, prompt, outputs;
+};
+Cases<Figure15SharesWhatTheClosedFormSaysCase> figure15SharesWhatTheClosedFormSays_cases() {
+    Cases<Figure15SharesWhatTheClosedFormSaysCase> cases;
+    for (const int samples : {2, 4, 6}) {
+        cases.add(printed("%d samples, Alpaca", samples), {samples, 19, 59});
+        cases.add(printed("%d samples, ShareGPT", samples), {samples, 161, 338});
+        cases.add(printed("%d samples, whole blocks", samples), {samples, 64, 33});
+    }
+    return cases;
+}
+void figure15SharesWhatTheClosedFormSays(Check& check, const Figure15SharesWhatTheClosedFormSaysCase& row) {
+    const int size = 16, written = row.outputs - 1;
+    std::vector<RequestOptions> apart;
+    for (int i = 0; i < row.samples; ++i) apart.push_back(request("r" + std::to_string(i), std::uint32_t(row.prompt), std::uint32_t(row.outputs)));
+    const auto shared = run(accounting({lane("shared", 1000, size)}, {request("a", std::uint32_t(row.prompt), std::uint32_t(row.outputs), std::uint32_t(row.samples))}));
+    const auto single = run(accounting({lane("apart", 1000, size)}, apart));
+    const LaneRecord& with = shared->lane(LaneId{0});
+    const LaneRecord& without = single->lane(LaneId{0});
+    CHECK_EQUAL(with.step_count(), std::size_t(row.outputs));
+    CHECK_EQUAL(without.step_count(), std::size_t(row.outputs));
+    const int all = row.samples * ((row.prompt + written + size - 1) / size);
+    const int saved = (row.samples - 1) * (row.prompt / size);
+    CHECK_EQUAL(int(without.step(std::size_t(row.outputs) - 1).used_blocks), all);
+    CHECK_EQUAL(int(with.step(std::size_t(row.outputs) - 1).used_blocks), all - saved);
+    // Until somebody writes, the partial block is shared too.
+    CHECK_EQUAL(int(with.step(0).used_blocks), (row.prompt + size - 1) / size);
+    int copies = 0;
+    for (std::uint64_t i = 0; i < with.events().size(); ++i) copies += with.events()[i].kind == EventKind::copy_on_write;
+    CHECK_EQUAL(copies, row.prompt % size ? row.samples - 1 : 0);
+    check.note(printed("%d samples of %d + %d: %.2f %% saved", row.samples, row.prompt, written, 100.0 * saved / all));
+}
+
+void figure2Holds(Check& check) {
+    std::vector<LaneOptions> lanes = {contiguous("max", 984, 16, Reserve::max, 2048), contiguous("pow2", 984, 16, Reserve::pow2, 2048),
+                                      contiguous("oracle", 984, 16, Reserve::oracle, 2048), lane("paged", 984, 16)};
+    const auto recording = run(accounting(lanes, share_gpt(400)));
+    const std::array<Shares, 4> paper = {Shares{20.4, 13.3, 57.3, 8.9}, Shares{26.8, 17.9, 13.6, 41.6},
+                                         Shares{38.2, 25.2, 0, 36.6}, Shares{96.3, 0, 0, 0}};
+    std::array<Shares, 4> ours;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        ours[i] = shares_of(recording->lane(LaneId{i}));
+        check.note(printed("%-6s token %.1f (%.1f), reserved %.1f (%.1f), internal %.1f (%.1f), external and others %.1f (%.1f); waste %.2f %%",
+                           lanes[i].name.c_str(), ours[i].token, paper[i].token, ours[i].reserved, paper[i].reserved, ours[i].internal,
+                           paper[i].internal, ours[i].others, paper[i].others, ours[i].waste));
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        if (i > 0) CHECK_THAT(ours[i].token > ours[i - 1].token);
+        CHECK_THAT(std::fabs(ours[i].token - paper[i].token) <= 5);
+        if (i == 3) break;  // the paper gives one number for the rest
+        CHECK_THAT(std::fabs(ours[i].reserved - paper[i].reserved) <= 5);
+        CHECK_THAT(std::fabs(ours[i].internal - paper[i].internal) <= 5);
+        CHECK_THAT(std::fabs(ours[i].others - paper[i].others) <= 5);
+    }
+    CHECK_THAT(ours[3].waste < 4);
+}
+
 }  // namespace
 
-class TestPaperFigures : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void figure3CountsEverySlotOfAReservation() {
-        // One more forced token than the figure counts: the last one is never written.
-        const auto recording = run(accounting({contiguous("2048", 129, 16, Reserve::max, 2048), contiguous("512", 33, 16, Reserve::max, 512)},
-                                              {request("A", 7, 4), request("B", 3, 3)}));
-        const auto compare = [&](std::uint32_t lane, std::size_t step, std::array<std::uint64_t, 4> expected) {
-            const SlotCounts slots = recording->lane(LaneId{lane}).step(step).slots;
-            QCOMPARE(slots.token, expected[0]);
-            QCOMPARE(slots.reserved, expected[1]);
-            QCOMPARE(slots.internal, expected[2]);
-            QCOMPARE(slots.external + slots.free + slots.cached, expected[3]);
-        };
-        compare(0, 1, {7 + 1, 2, 2038, 0});   // A: 7 prompt and 1 generated token, 2 reserved, 2,038 never used
-        // B runs alone once A has ended (4 steps): 3 + 1, 1 reserved, 507 never used.
-        QCOMPARE(recording->lane(LaneId{1}).step(4).running, 1u);
-        compare(1, 5, {3 + 1, 1, 507, 0});
-    }
-
-    void figure15SharesWhatTheClosedFormSays_data() {
-        QTest::addColumn<int>("samples");
-        QTest::addColumn<int>("prompt");
-        QTest::addColumn<int>("outputs");
-        for (const int samples : {2, 4, 6}) {
-            QTest::addRow("%d samples, Alpaca", samples) << samples << 19 << 59;
-            QTest::addRow("%d samples, ShareGPT", samples) << samples << 161 << 338;
-            QTest::addRow("%d samples, whole blocks", samples) << samples << 64 << 33;
-        }
-    }
-    void figure15SharesWhatTheClosedFormSays() {
-        QFETCH(int, samples);
-        QFETCH(int, prompt);
-        QFETCH(int, outputs);
-        const int size = 16, written = outputs - 1;
-        std::vector<RequestOptions> apart;
-        for (int i = 0; i < samples; ++i) apart.push_back(request("r" + std::to_string(i), std::uint32_t(prompt), std::uint32_t(outputs)));
-        const auto shared = run(accounting({lane("shared", 1000, size)}, {request("a", std::uint32_t(prompt), std::uint32_t(outputs), std::uint32_t(samples))}));
-        const auto single = run(accounting({lane("apart", 1000, size)}, apart));
-        const LaneRecord& with = shared->lane(LaneId{0});
-        const LaneRecord& without = single->lane(LaneId{0});
-        QCOMPARE(with.step_count(), std::size_t(outputs));
-        QCOMPARE(without.step_count(), std::size_t(outputs));
-        const int all = samples * ((prompt + written + size - 1) / size);
-        const int saved = (samples - 1) * (prompt / size);
-        QCOMPARE(int(without.step(std::size_t(outputs) - 1).used_blocks), all);
-        QCOMPARE(int(with.step(std::size_t(outputs) - 1).used_blocks), all - saved);
-        // Until somebody writes, the partial block is shared too.
-        QCOMPARE(int(with.step(0).used_blocks), (prompt + size - 1) / size);
-        int copies = 0;
-        for (std::uint64_t i = 0; i < with.events().size(); ++i) copies += with.events()[i].kind == EventKind::copy_on_write;
-        QCOMPARE(copies, prompt % size ? samples - 1 : 0);
-        qInfo("%d samples of %d + %d: %.2f %% saved", samples, prompt, written, 100.0 * saved / all);
-    }
-
-    void figure2Holds() {
-        std::vector<LaneOptions> lanes = {contiguous("max", 984, 16, Reserve::max, 2048), contiguous("pow2", 984, 16, Reserve::pow2, 2048),
-                                          contiguous("oracle", 984, 16, Reserve::oracle, 2048), lane("paged", 984, 16)};
-        const auto recording = run(accounting(lanes, share_gpt(400)));
-        const std::array<Shares, 4> paper = {Shares{20.4, 13.3, 57.3, 8.9}, Shares{26.8, 17.9, 13.6, 41.6},
-                                             Shares{38.2, 25.2, 0, 36.6}, Shares{96.3, 0, 0, 0}};
-        std::array<Shares, 4> ours;
-        for (std::uint32_t i = 0; i < 4; ++i) {
-            ours[i] = shares_of(recording->lane(LaneId{i}));
-            qInfo("%-6s token %.1f (%.1f), reserved %.1f (%.1f), internal %.1f (%.1f), external and others %.1f (%.1f); waste %.2f %%",
-                  lanes[i].name.c_str(), ours[i].token, paper[i].token, ours[i].reserved, paper[i].reserved, ours[i].internal,
-                  paper[i].internal, ours[i].others, paper[i].others, ours[i].waste);
-        }
-        for (std::uint32_t i = 0; i < 4; ++i) {
-            if (i > 0) QVERIFY(ours[i].token > ours[i - 1].token);
-            QVERIFY(std::fabs(ours[i].token - paper[i].token) <= 5);
-            if (i == 3) break;  // the paper gives one number for the rest
-            QVERIFY(std::fabs(ours[i].reserved - paper[i].reserved) <= 5);
-            QVERIFY(std::fabs(ours[i].internal - paper[i].internal) <= 5);
-            QVERIFY(std::fabs(ours[i].others - paper[i].others) <= 5);
-        }
-        QVERIFY(ours[3].waste < 4);
-    }
-};
-
-QTEST_GUILESS_MAIN(TestPaperFigures)
-#include "tst_paper_figures.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(figure3CountsEverySlotOfAReservation));
+    claims.add(CLAIM(figure15SharesWhatTheClosedFormSays), figure15SharesWhatTheClosedFormSays_cases());
+    claims.add(CLAIM(figure2Holds));
+    return claims.rows();
+}

@@ -3,10 +3,8 @@
 // Random scenarios under random policies with random actions, over a tiny model with NaN in every slot that nobody wrote,
 // audited after every step (the cache's invariants, and that a replay of the events gives the cache's state): every
 // sequence ends, with the tokens it had to end with, and the pool is empty then.
-#include <QRegularExpression>
-#include <QTest>
-
 #include "tests/serve/support.h"
+#include "tests/support/claims.h"
 
 #include <random>
 
@@ -115,52 +113,47 @@ Scenario random_scenario(unsigned seed) {
     return scenario;
 }
 
+void whateverIsAskedEverySequenceEnds(Check& check) {
+    std::map<EventKind, int> seen;
+    for (unsigned seed = 1; seed <= 150; ++seed) {
+        const Scenario wanted = random_scenario(seed);
+        auto made = Session::create(wanted, options());
+        CHECK_OR_SAY(made, made ? "" : (std::to_string(seed) + ": " + made.error().message()));
+        const auto ran = (*made)->run_to_end();
+        CHECK_OR_SAY(ran, ran ? "" : (std::to_string(seed) + ": " + ran.error().message()));
+        const Recording& recording = *(*made)->recording();
+        const LaneRecord& lane = recording.lane(lane0);
+        CHECK_OR_SAY(lane.failure().empty(), lane.failure());
+        CHECK_OR_SAY(lane.step_count() < 5000, std::to_string(seed));
+        const LaneState end = lane.state_after(lane.step_count() - 1);
+        CHECK_EQUAL(end.used_blocks(), 0u);
+        for (std::size_t i = 0; i < end.sequences().size(); ++i) {
+            const SequenceStatus status = end.sequences()[i].status;
+            CHECK_OR_SAY(status == SequenceStatus::finished || status == SequenceStatus::rejected || status == SequenceStatus::cancelled, (std::to_string(seed) + ": " + sequence_name(recording, lane, SequenceId(std::uint32_t(i)))));
+        }
+        for (std::size_t i = 0; i < lane.step_count(); ++i) {
+            const StepRecord& step = lane.step(i);
+            CHECK_EQUAL(step.used_blocks + step.cached_blocks + step.free_blocks, lane.info().blocks - 1);
+            const SlotCounts& slots = step.slots;
+            CHECK_EQUAL(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
+                        std::uint64_t(lane.info().blocks - 1) * lane.info().block_size);
+            CHECK_THAT(step.host_blocks <= lane.info().policy.host_blocks);
+        }
+        for (std::uint64_t i = 0; i < lane.events().size(); ++i) ++seen[lane.events()[i].kind];
+        for (const RequestOptions& request : wanted.requests)
+            if (request.output_tokens && request.n == 1 && times(recording, lane0, request.id).finish_reason == "length")
+                CHECK_EQUAL(outputs(recording, lane0, request.id), *request.output_tokens);
+    }
+    // Nothing was spared.
+    for (const EventKind kind : {EventKind::fork, EventKind::copy_on_write, EventKind::preempt, EventKind::resume, EventKind::swap_out,
+                                 EventKind::swap_in, EventKind::prefix_hit, EventKind::evict, EventKind::null_block, EventKind::reset})
+        CHECK_OR_SAY(seen[kind] > 0, std::string(name_of(kind)));
+}
+
 }  // namespace
 
-class TestSessionWalk : public QObject {
-    Q_OBJECT
-
-private Q_SLOTS:
-    void init() { QTest::failOnWarning(QRegularExpression(".*")); }
-
-    void whateverIsAskedEverySequenceEnds() {
-        std::map<EventKind, int> seen;
-        for (unsigned seed = 1; seed <= 150; ++seed) {
-            const Scenario wanted = random_scenario(seed);
-            auto made = Session::create(wanted, options());
-            QVERIFY2(made, made ? "" : (std::to_string(seed) + ": " + made.error().message()).c_str());
-            const auto ran = (*made)->run_to_end();
-            QVERIFY2(ran, ran ? "" : (std::to_string(seed) + ": " + ran.error().message()).c_str());
-            const Recording& recording = *(*made)->recording();
-            const LaneRecord& lane = recording.lane(lane0);
-            QVERIFY2(lane.failure().empty(), lane.failure().c_str());
-            QVERIFY2(lane.step_count() < 5000, std::to_string(seed).c_str());
-            const LaneState end = lane.state_after(lane.step_count() - 1);
-            QCOMPARE(end.used_blocks(), 0u);
-            for (std::size_t i = 0; i < end.sequences().size(); ++i) {
-                const SequenceStatus status = end.sequences()[i].status;
-                QVERIFY2(status == SequenceStatus::finished || status == SequenceStatus::rejected || status == SequenceStatus::cancelled,
-                         (std::to_string(seed) + ": " + sequence_name(recording, lane, SequenceId(std::uint32_t(i)))).c_str());
-            }
-            for (std::size_t i = 0; i < lane.step_count(); ++i) {
-                const StepRecord& step = lane.step(i);
-                QCOMPARE(step.used_blocks + step.cached_blocks + step.free_blocks, lane.info().blocks - 1);
-                const SlotCounts& slots = step.slots;
-                QCOMPARE(slots.token + slots.cached + slots.reserved + slots.internal + slots.external + slots.free,
-                         std::uint64_t(lane.info().blocks - 1) * lane.info().block_size);
-                QVERIFY(step.host_blocks <= lane.info().policy.host_blocks);
-            }
-            for (std::uint64_t i = 0; i < lane.events().size(); ++i) ++seen[lane.events()[i].kind];
-            for (const RequestOptions& request : wanted.requests)
-                if (request.output_tokens && request.n == 1 && times(recording, lane0, request.id).finish_reason == "length")
-                    QCOMPARE(outputs(recording, lane0, request.id), *request.output_tokens);
-        }
-        // Nothing was spared.
-        for (const EventKind kind : {EventKind::fork, EventKind::copy_on_write, EventKind::preempt, EventKind::resume, EventKind::swap_out,
-                                     EventKind::swap_in, EventKind::prefix_hit, EventKind::evict, EventKind::null_block, EventKind::reset})
-            QVERIFY2(seen[kind] > 0, std::string(name_of(kind)).c_str());
-    }
-};
-
-QTEST_GUILESS_MAIN(TestSessionWalk)
-#include "tst_session_walk.moc"
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(whateverIsAskedEverySequenceEnds));
+    return claims.rows();
+}

@@ -6,6 +6,9 @@
 #include <QRegularExpression>
 #include <QTest>
 
+#include <exception>
+#include <string>
+
 using namespace kvloupe::test;
 
 class TestRows : public QObject {
@@ -25,7 +28,11 @@ private Q_SLOTS:
     void row() {
         QFETCH(qulonglong, index);
         Check check;
-        m_rows[index].run(check);
+        try {
+            m_rows[index].run(check);
+        } catch (const std::exception& problem) {
+            check.fail(std::string("an exception: ") + problem.what(), __FILE__, __LINE__);
+        }
         for (const std::string& note : check.notes()) qInfo("%s", note.c_str());
         if (!check.good()) QFAIL(check.failure().c_str());
         if (!check.skipped().empty()) QSKIP(check.skipped().c_str());

@@ -5,10 +5,9 @@
 // CMake: kvloupe_rows_test().
 #pragma once
 
-#include <cmath>
+#include "tests/support/compare.h"
+
 #include <functional>
-#include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,12 +44,10 @@ struct Row {
 // Defined by each test program.
 std::vector<Row> rows();
 
-template <class T>
-std::string shown(const T& value) {
-    std::ostringstream out;
-    out.precision(std::numeric_limits<double>::max_digits10);
-    out << value;
-    return out.str();
+// Whether two values are the same; a failure says both. `text` is the first one's source.
+template <class A, class B>
+bool equal(Check& check, const A& actual, const B& expected, const char* text, const char* file, int line) {
+    return same(actual, expected) || check.fail(std::string(text) + " is " + shown(actual) + ", not " + shown(expected), file, line);
 }
 
 }  // namespace kvloupe::test
@@ -63,15 +60,9 @@ std::string shown(const T& value) {
             return;                                                          \
         }                                                                    \
     } while (false)
-#define CHECK_EQUAL(actual, expected)                                                                        \
+#define CHECK_EQUAL(actual, expected)                                                                         \
     do {                                                                                                     \
-        const auto& actual_ = (actual);                                                                      \
-        const auto& expected_ = (expected);                                                                  \
-        if (!(actual_ == expected_)) {                                                                       \
-            check.fail(#actual " is " + ::kvloupe::test::shown(actual_) + ", not " +                         \
-                           ::kvloupe::test::shown(expected_), __FILE__, __LINE__);                           \
-            return;                                                                                          \
-        }                                                                                                    \
+        if (!::kvloupe::test::equal(check, actual, expected, #actual, __FILE__, __LINE__)) return;           \
     } while (false)
 // NaN is never below anything.
 #define CHECK_BELOW(value, limit)                                                                            \

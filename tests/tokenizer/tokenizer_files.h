@@ -4,25 +4,19 @@
 #pragma once
 
 #include "engine/model/tokenizer.h"
-
-#include <QFile>
-#include <QTest>
+#include "tests/support/claims.h"
+#include "tests/support/files.h"
 
 #include <sstream>
 
 namespace tokenizer_files {
 
-inline QByteArray bytes_of(const QString& path) {
-    QFile file(path);
-    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
-}
-
-inline QString own(const QString& name) { return QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/tokenizer/") + name; }
-inline QString shared(const QString& name) { return QStringLiteral(KVLOUPE_SHARED_DATA "/tokenizers/") + name; }
+inline std::string own(const std::string& name) { return KVLOUPE_SOURCE_DIR "/tests/tokenizer/" + name; }
+inline std::string shared(const std::string& name) { return KVLOUPE_SHARED_DATA "/tokenizers/" + name; }
 
 // The texts of a .inp file: between lines "__ggml_vocab_test__".
-inline std::vector<std::string> shared_texts(const QString& name) {
-    const std::string all = bytes_of(shared(name)).toStdString();
+inline std::vector<std::string> shared_texts(const std::string& name) {
+    const std::string all = kvloupe::test::read_file(shared(name));
     const std::string mark = "\n__ggml_vocab_test__\n";
     std::vector<std::string> texts;
     for (std::size_t at = 0; at < all.size();) {
@@ -34,9 +28,9 @@ inline std::vector<std::string> shared_texts(const QString& name) {
 }
 
 // One line of ids for each text.
-inline std::vector<std::vector<kvloupe::TokenId>> shared_ids(const QString& name) {
+inline std::vector<std::vector<kvloupe::TokenId>> shared_ids(const std::string& name) {
     std::vector<std::vector<kvloupe::TokenId>> rows;
-    std::istringstream lines(bytes_of(shared(name)).toStdString());
+    std::istringstream lines(kvloupe::test::read_file(shared(name)));
     for (std::string line; std::getline(lines, line);) {
         std::istringstream words(line);
         std::vector<kvloupe::TokenId> row;
@@ -46,10 +40,10 @@ inline std::vector<std::vector<kvloupe::TokenId>> shared_ids(const QString& name
     return rows;
 }
 
-inline std::shared_ptr<const kvloupe::Tokenizer> loaded(const QString& path) {
-    auto tokenizer = kvloupe::load_tokenizer(path.toStdString());
+inline std::shared_ptr<const kvloupe::Tokenizer> loaded(kvloupe::test::Check& check, const std::string& path) {
+    auto tokenizer = kvloupe::load_tokenizer(path);
     if (!tokenizer) {
-        QTest::qFail(tokenizer.error().message().c_str(), __FILE__, __LINE__);
+        check.fail(tokenizer.error().message(), __FILE__, __LINE__);
         return nullptr;
     }
     return *tokenizer;

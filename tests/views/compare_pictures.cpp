@@ -66,7 +66,10 @@ std::vector<Picture> pictures() {
         {"stages-sum", {1200, 420},
          [](Cursor* c) {
              auto view = std::make_unique<StagesView>(c);
-             view->setMeasuredBandwidth(24e9);
+             Ceilings ceilings;
+             ceilings.read_bandwidth = 24e9;
+             ceilings.matrix_rate = 90e9;
+             view->setCeilings(ceilings);
              view->setSummed(true);
              return view;
          }},

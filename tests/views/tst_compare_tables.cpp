@@ -97,12 +97,19 @@ private Q_SLOTS:
         const auto bound = [&] { return model.index(row, StagesModel::boundBy).data().toString(); };
         QCOMPARE(bound(), QStringLiteral("not measured yet"));
         const double moved = model.index(row, StagesModel::bandwidth).data(StagesModel::sortRole).toDouble();
-        model.setMeasuredBandwidth(moved);  // it reaches all of it
-        QCOMPARE(bound(), QStringLiteral("bandwidth"));
-        model.setMeasuredBandwidth(moved * 1e6);  // next to nothing of it
-        const QString other = bound();
-        QVERIFY2(other == QStringLiteral("compute") || other == QStringLiteral("overhead"), qPrintable(other));
-        QVERIFY(model.index(row, StagesModel::boundBy).data(Qt::ToolTipRole).toString().contains(QStringLiteral("highest FLOP rate")));
+        const double computed = model.index(row, StagesModel::rate).data(StagesModel::sortRole).toDouble();
+        Ceilings ceilings;
+        ceilings.read_bandwidth = moved;      // it reaches all of it
+        ceilings.matrix_rate = computed * 2;  // and half of that
+        model.setCeilings(ceilings);
+        QCOMPARE(bound(), QStringLiteral("memory"));
+        ceilings.read_bandwidth = moved * 1e6;
+        model.setCeilings(ceilings);
+        QCOMPARE(bound(), QStringLiteral("compute"));
+        ceilings.matrix_rate = computed * 1e6;
+        model.setCeilings(ceilings);
+        QCOMPARE(bound(), QStringLiteral("latency"));
+        QVERIFY(model.index(row, StagesModel::boundBy).data(Qt::ToolTipRole).toString().contains(QStringLiteral("less than 30 % of both")));
     }
 
     void comparisonShowsTheCursorsStep() {
@@ -243,14 +250,16 @@ private Q_SLOTS:
         cursor.setLane(LaneId(1));
         cursor.setStep(60);
         const auto view = shown<StagesView>(cursor);
-        QSignalSpy asked(view.get(), &StagesView::measureBandwidthRequested);
+        QSignalSpy asked(view.get(), &View::emptyAction);
         StagesModel& model = *view->model();
-        QCOMPARE(model.index(5, StagesModel::ofMeasured).data().toString(), QStringLiteral("not measured yet"));
-        QVERIFY(!model.index(5, StagesModel::ofMeasured).data(originRole).isValid());
-        view->setMeasuredBandwidth(20e9);
+        QCOMPARE(model.index(5, StagesModel::ofMemory).data().toString(), QStringLiteral("not measured yet"));
+        QVERIFY(!model.index(5, StagesModel::ofMemory).data(originRole).isValid());
+        Ceilings ceilings;
+        ceilings.read_bandwidth = 20e9;
+        view->setCeilings(ceilings);
         const StageSums& attention = model.sums(StageKind::attention);
         const double share = static_cast<double>(attention.bytes) / (static_cast<double>(attention.durationNs) * 1e-9) / 20e9;
-        QCOMPARE(model.index(5, StagesModel::ofMeasured).data(csvRole).toString().toDouble(), QString::number(share, 'g', 9).toDouble());
+        QCOMPARE(model.index(5, StagesModel::ofMemory).data(csvRole).toString().toDouble(), QString::number(share, 'g', 9).toDouble());
         QCOMPARE(asked.count(), 0);
     }
 
@@ -261,11 +270,14 @@ private Q_SLOTS:
         cursor.setRecording(demo_recording(options));
         cursor.setStep(25);
         auto view = shown<StagesView>(cursor);
-        QCOMPARE(view->model()->rowCount(), 0);
-        QVERIFY(!view->image().isNull());
+        QVERIFY(view->model()->rowCount() > 0);
+        QVERIFY2(view->subtitle().contains(QStringLiteral("step 25 has no stages; showing step 20")), qPrintable(view->subtitle()));
+        QVERIFY2(view->subtitle().contains(QStringLiteral("one step of 10")), qPrintable(view->subtitle()));
+        const std::uint64_t at20 = view->model()->total().durationNs;
         cursor.setStep(20);
         view->catchUp();
-        QVERIFY(view->model()->rowCount() > 0);
+        QCOMPARE(view->model()->total().durationNs, at20);
+        QVERIFY(!view->subtitle().contains(QStringLiteral("has no stages")));
     }
 
     void sweepDrawsAndExportsItsResult() {

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// CeilingsMeasurement: what the device of the lane in focus reaches, as kept from an earlier day or measured now, handed to
+// every view that holds stages against it. A measurement runs beside the window while the engine stands still, with cancel.
+#pragma once
+
+#include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
+
+#include "gui/ceilings_store.h"
+
+#include <QList>
+#include <QString>
+
+#include <thread>
+
+namespace kvloupe {
+
+class SessionController;
+class View;
+
+class CeilingsMeasurement : public QObject {
+    Q_OBJECT
+
+public:
+    // store: where measurements are kept.
+    explicit CeilingsMeasurement(CeilingsStore store, QObject* parent = nullptr);
+    ~CeilingsMeasurement() override;
+
+    void attach(const QList<View*>& views, SessionController* controller);
+    // Pauses the engine and measures the device of the lane in focus.
+    void measure();
+    void cancel();
+    bool running() const { return m_running; }
+    // Of the device of the lane in focus; not measured(): unknown.
+    const Ceilings& ceilings() const { return m_ceilings; }
+    // What is known of a device in one sentence, with the data sheet's numbers beside where it is a card that we know.
+    static QString sentence(const DeviceInfo& device, const Ceilings& ceilings);
+
+Q_SIGNALS:
+    void runningChanged();
+    void ended(const QString& sentence);  // what was measured, or why nothing was; not after cancel()
+
+private:
+    DeviceInfo deviceInFocus() const;
+    void showKept();
+    void handOver(const Ceilings& ceilings);
+    void finish(const DeviceInfo& device, const Ceilings& ceilings, const QString& problem, bool cancelled);
+
+    CeilingsStore m_store;
+    QList<View*> m_views;
+    SessionController* m_controller = nullptr;
+    Ceilings m_ceilings;
+    QString m_shownKey;
+    bool m_running = false;
+    std::jthread m_thread;
+};
+
+}  // namespace kvloupe

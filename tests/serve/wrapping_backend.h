@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// A backend that hands everything on to another one: the base of those that watch or disturb.
+#pragma once
+
+#include "engine/backend.h"
+
+#include <memory>
+#include <utility>
+
+namespace kvloupe::test {
+
+class WrappingBackend : public Backend {
+public:
+    explicit WrappingBackend(std::unique_ptr<Backend> real) : m_real(std::move(real)) {}
+
+    DeviceInfo info() const override { return m_real->info(); }
+    MemoryCounters memory() const override { return m_real->memory(); }
+    Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override { return m_real->weight(tensor); }
+    Result<std::unique_ptr<Buffer>> buffer(std::uint64_t bytes, Purpose purpose) override {
+        return m_real->buffer(bytes, purpose);
+    }
+    Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) override {
+        return m_real->kv_cache(shape, purpose);
+    }
+    Result<std::unique_ptr<HostBlocks>> host_blocks(const KvCache& cache, std::uint32_t count) override {
+        return m_real->host_blocks(cache, count);
+    }
+    Result<void> begin_batch(const Batch& batch) override { return m_real->begin_batch(batch); }
+    bool begin_pass(const PassShape& shape) override { return m_real->begin_pass(shape); }
+    void end_pass() override { m_real->end_pass(); }
+    void embed(const Weight& table, Buffer& out) override { m_real->embed(table, out); }
+    void rms_norm(const Buffer& in, const Weight& weight, float epsilon, std::uint32_t rows, Buffer& out) override {
+        m_real->rms_norm(in, weight, epsilon, rows, out);
+    }
+    void matmul(const Weight& weight, const Buffer& in, std::uint32_t rows, Buffer& out, bool accumulate) override {
+        m_real->matmul(weight, in, rows, out, accumulate);
+    }
+    void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
+                      KvCache& cache, std::uint32_t layer) override {
+        m_real->rotary_store(q, k, v, shape, rotary, cache, layer);
+    }
+    void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer, Buffer& out,
+                   AttentionProbe* probe) override {
+        m_real->attention(q, shape, cache, layer, out, probe);
+    }
+    void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
+        m_real->silu_multiply(gate, up, rows, width);
+    }
+    void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override {
+        m_real->gather_rows(in, rows, width, out);
+    }
+    Result<void> read(const Buffer& in, std::span<float> destination) override { return m_real->read(in, destination); }
+    bool supports_summaries() const override { return m_real->supports_summaries(); }
+    Result<void> summarise(const Buffer& logits, std::uint32_t vocabulary, std::span<const TokenId> asked,
+                           std::span<LogitSummary> out) override {
+        return m_real->summarise(logits, vocabulary, asked, out);
+    }
+    void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
+        m_real->copy_block(cache, from, to, tokens);
+    }
+    void swap_out(const KvCache& cache, std::uint32_t block, HostBlocks& host, std::uint32_t host_block,
+                  std::uint32_t tokens) override {
+        m_real->swap_out(cache, block, host, host_block, tokens);
+    }
+    void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
+                 std::uint32_t tokens) override {
+        m_real->swap_in(cache, block, host, host_block, tokens);
+    }
+    void poison_block(KvCache& cache, std::uint32_t block) override { m_real->poison_block(cache, block); }
+    Result<void> synchronise() override { return m_real->synchronise(); }
+    std::uint64_t start_timing() override { return m_real->start_timing(); }
+    void mark(StageKind kind, std::uint16_t layer) override { m_real->mark(kind, layer); }
+    std::span<const StageTiming> timings(std::uint64_t set) override { return m_real->timings(set); }
+    bool late_timings() const override { return m_real->late_timings(); }
+    Ceilings measure_ceilings(std::stop_token stop) override { return m_real->measure_ceilings(stop); }
+
+protected:
+    std::unique_ptr<Backend> m_real;
+};
+
+}  // namespace kvloupe::test

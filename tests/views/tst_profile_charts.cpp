@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What the tab Profile says beyond one step: roofline, time per token and the stages beside a pinned step.
+#include <QObject>  // first: moc 6.4 stumbles over libstdc++ when <compare> comes first
+
+#include "tests/views/memory_fixture.h"
+#include "tests/views/profile_fixture.h"
+#include "views/roofline_view.h"
+#include "views/stages_view.h"
+#include "views/table_picture.h"
+#include "views/time_per_token_view.h"
+
+#include <QHeaderView>
+#include <QRegularExpression>
+#include <QSignalSpy>
+#include <QTableView>
+
+#include <algorithm>
+#include <cmath>
+
+using namespace kvloupe;
+
+namespace {
+
+// What a view would say at a point.
+template <class T>
+class Told : public T {
+public:
+    using T::T;
+    using T::tipAt;
+};
+
+}  // namespace
+
+class TestProfileCharts : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void init() {
+        QTest::failOnWarning(QRegularExpression(QStringLiteral(".*")));
+        m_cursor = std::make_unique<Cursor>();
+    }
+    void cleanup() { m_cursor.reset(); }
+
+    void theRooflineHoldsBothPhasesUpToTheCursor() {
+        m_cursor->setRecording(ProfileRecording::make());
+        m_cursor->setStep(0);
+        Told<RooflineView> view(m_cursor.get());
+        view.setCeilings(profileCeilings());
+        show(view, 600, 340);
+        QVERIFY(!view.decodeStep() && view.prefillStep() == 0);
+        QVERIFY(std::none_of(view.points().begin(), view.points().end(),
+                             [](const RooflinePoint& point) { return point.decode; }));
+        m_cursor->setStep(33);
+        QVERIFY(view.decodeStep() == 33 && view.prefillStep() == 0);
+        const RooflineFrame now = view.frame();
+        for (const RooflinePoint& point : view.points()) {
+            QVERIFY(now.plot.contains(now.place(point)));
+            const QString tip = view.tipAt(now.place(point));
+            QVERIFY2(tip.contains(QStringLiteral("FLOP per byte")) && tip.contains(QStringLiteral("of the matrix rate")),
+                     qPrintable(tip));
+        }
+        const auto of = [&](StageKind kind, bool decode) {
+            return *std::find_if(view.points().begin(), view.points().end(),
+                                 [=](const RooflinePoint& p) { return p.kind == kind && p.decode == decode; });
+        };
+        QCOMPARE(of(StageKind::gate_up, true).bound.limit, StageLimit::memory);
+        QCOMPARE(of(StageKind::gate_up, false).bound.limit, StageLimit::compute);
+        QCOMPARE(of(StageKind::attention_norm, true).bound.limit, StageLimit::latency);
+        wheel(view, now.plot.center(), 360);
+        QVERIFY(view.frame().x.second - view.frame().x.first < now.x.second - now.x.first);
+        m_cursor->zoomStack()->undo();
+        QVERIFY(view.frame().x == now.x && view.frame().y == now.y);
+    }
+
+    void theRooflineAsksForWhatWasNotMeasured() {
+        m_cursor->setRecording(ProfileRecording::make());
+        Told<RooflineView> view(m_cursor.get());
+        show(view, 600, 340);
+        QSignalSpy asked(&view, &View::emptyAction);
+        QTest::keyClick(&view, Qt::Key_Return);
+        QCOMPARE(asked.count(), 1);
+        QCOMPARE(asked.first().first().toString(), QStringLiteral("measure-ceilings"));
+        view.setCeilings(profileCeilings());
+        QTest::keyClick(&view, Qt::Key_Return);
+        QCOMPARE(asked.count(), 1);
+    }
+
+    void timePerTokenFindsTheRateThatStepsWereMadeWith() {
+        m_cursor->setRecording(ProfileRecording::make());
+        m_cursor->setStep(63);
+        TimePerTokenView view(m_cursor.get());
+        view.setCeilings(profileCeilings());
+        show(view, 600, 340);
+        QCOMPARE(view.points().size(), std::size_t{63});
+        const double bytes = static_cast<double>(m_cursor->laneRecord()->info().bytes_per_token);
+        const double rate = bytes / view.fitted()->nsPerToken * 1e9;
+        QVERIFY2(std::abs(rate / 88e9 - 1) < 0.03, qPrintable(QString::number(rate)));
+        QVERIFY(view.fitted()->r2 > 0.99);
+        const PlotOverlayData& marks = view.plot()->overlay();
+        QString notes;
+        for (const PlotNote& note : marks.notes) notes += note.text + QLatin1Char('\n');
+        QVERIFY2(notes.contains(QStringLiteral("of context")) && notes.contains(QStringLiteral("GB/s")) &&
+                     notes.contains(QStringLiteral("R²")),
+                 qPrintable(notes));
+        // The prediction reads at the ceiling: it ends below what was measured.
+        const double share = view.predicted()->at(view.fitted()->most) / view.fitted()->at(view.fitted()->most) - 1;
+        QVERIFY(share < 0 && share > -0.06);
+        bool printed = false;
+        for (const PlotLabel& label : marks.labels)
+            printed = printed || label.detail.contains(QString::number(-share * 100, 'f', 1));
+        QVERIFY(printed);
+        m_cursor->setStep(20);
+        QCOMPARE(view.points().size(), std::size_t{20});
+        QCOMPARE(rowsOf(view.csv()).size(), 21);
+    }
+
+    void timePerTokenSaysWhyThereIsNoLine() {
+        ProfileOptions options;
+        m_cursor->setRecording(ProfileRecording::make(options));
+        m_cursor->setStep(4);
+        TimePerTokenView view(m_cursor.get());
+        show(view, 500, 300);
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("4 decode steps")),
+                 qPrintable(view.accessibleDescription()));
+        options.kv_cache = false;
+        m_cursor->setRecording(ProfileRecording::make(options));
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("keeps no KV cache")),
+                 qPrintable(view.accessibleDescription()));
+        options.kv_cache = true;
+        options.attention_variant = "none";
+        m_cursor->setRecording(ProfileRecording::make(options));
+        QVERIFY2(view.accessibleDescription().contains(QStringLiteral("no model")),
+                 qPrintable(view.accessibleDescription()));
+    }
+
+    void aPinnedStepIsComparedWith() {
+        m_cursor->setRecording(ProfileRecording::make());
+        m_cursor->setStep(10);
+        StagesView view(m_cursor.get());
+        view.setCeilings(profileCeilings());
+        show(view, 1600, 420);
+        const auto* model = view.table()->model();
+        const int columns = model->columnCount();
+        view.table()->sortByColumn(StagesModel::time, Qt::DescendingOrder);
+        const std::uint64_t before = view.model()->sums(StageKind::attention).durationNs;
+        view.table()->setFocus();
+        QTest::keyClick(view.table(), Qt::Key_P);
+        QVERIFY(view.model()->pinned());
+        QCOMPARE(model->columnCount(), columns + 2);
+        m_cursor->setStep(50);
+        const std::uint64_t now = view.model()->sums(StageKind::attention).durationNs;
+        QVERIFY(now > before);
+        QString change, share;
+        for (int row = 0; row < model->rowCount(); ++row)
+            if (model->index(row, 0).data().toString() == QStringLiteral("attention")) {
+                change = model->index(row, StagesModel::timeChange).data(csvRole).toString();
+                share = model->index(row, StagesModel::changeShare).data().toString();
+            }
+        QCOMPARE(change.toULongLong(), now - before);
+        QVERIFY2(share.startsWith(QLatin1Char('+')), qPrintable(share));
+        QVERIFY(view.subtitle().contains(QStringLiteral("Δ against step 10")));
+        // Still sorted by time, though two columns came before others.
+        for (int row = 1; row + 1 < model->rowCount(); ++row)
+            QVERIFY(model->index(row - 1, StagesModel::time).data(StagesModel::sortRole).toDouble() >=
+                    model->index(row, StagesModel::time).data(StagesModel::sortRole).toDouble());
+        view.table()->sortByColumn(StagesModel::timeChange, Qt::DescendingOrder);
+        QCOMPARE(model->index(0, 0).data().toString(), QStringLiteral("attention"));
+        view.setSummed(true);  // a sum is no step: there is nothing to differ from
+        QCOMPARE(model->columnCount(), columns);
+        view.setSummed(false);
+        view.setPinned(false);
+        QCOMPARE(model->columnCount(), columns);
+        view.setPinned(true);
+        m_cursor->setRecording(ProfileRecording::make());
+        QCOMPARE(model->columnCount(), columns);
+    }
+
+private:
+    std::unique_ptr<Cursor> m_cursor;
+};
+
+QTEST_MAIN(TestProfileCharts)
+#include "tst_profile_charts.moc"

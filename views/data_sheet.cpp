@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/data_sheet.h"
+
+#include "views/format.h"
+
+#include <QCoreApplication>
+#include <QRegularExpression>
+
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+QString translated(const char* text) { return QCoreApplication::translate("kvloupe::data_sheet", text); }
+
+QString threeDigits(double value) { return QString::number(value, 'f', value < 9.995 ? 2 : value < 99.95 ? 1 : 0); }
+
+}  // namespace
+
+const GpuEntry* data_sheet_of(std::string_view device) {
+    const QString text = QString::fromUtf8(device.data(), static_cast<qsizetype>(device.size()));
+    const QStringList words = text.split(QRegularExpression(QStringLiteral("[^A-Za-z0-9]+")), Qt::SkipEmptyParts);
+    for (const char* other : {"PCIe", "NVL", "40GB", "64GB", "96GB"})
+        if (words.contains(QLatin1String(other), Qt::CaseInsensitive)) return nullptr;
+    for (const GpuEntry& entry : gpu_table()) {
+        const QString name = QString::fromUtf8(entry.name.data(), static_cast<qsizetype>(entry.name.size()));
+        if (words.contains(name.section(QLatin1Char(' '), 0, 0), Qt::CaseInsensitive)) return &entry;
+    }
+    return nullptr;
+}
+
+QString formatFlopRate(double flopsPerSecond) {
+    if (!std::isfinite(flopsPerSecond)) return {};
+    if (flopsPerSecond < 1e9) return threeDigits(flopsPerSecond / 1e6) + QStringLiteral(" MFLOP/s");
+    if (flopsPerSecond < 1e12) return threeDigits(flopsPerSecond / 1e9) + QStringLiteral(" GFLOP/s");
+    return threeDigits(flopsPerSecond / 1e12) + QStringLiteral(" TFLOP/s");
+}
+
+QString formatBandwidth(double bytesPerSecond) {
+    return bytesPerSecond < 1e12 ? formatRate(bytesPerSecond)
+                                 : threeDigits(bytesPerSecond / 1e12) + QStringLiteral(" TB/s");
+}
+
+QString ceilingsText(const Ceilings& ceilings) {
+    if (!ceilings.measured()) return {};
+    const QString mark = originMark(Origin::measured);
+    QString text = translated("read %1 %2").arg(mark, formatBandwidth(ceilings.read_bandwidth));
+    const std::string_view type = name_of(ceilings.matrix_type);
+    if (ceilings.matrix_rate > 0)
+        text += translated(", matrix %1 %2 %3")
+                    .arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), mark,
+                         formatFlopRate(ceilings.matrix_rate));
+    return text;
+}
+
+QString dataSheetText(const GpuEntry* entry) {
+    if (!entry) return {};
+    return translated("data sheet %1: %2, %3 bf16")
+        .arg(QString::fromUtf8(entry->name.data(), static_cast<qsizetype>(entry->name.size())),
+             formatBandwidth(entry->bandwidth), formatFlopRate(entry->bf16_flops));
+}
+
+}  // namespace kvloupe

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "views/time_per_token_view.h"
+
+#include "views/csv_line.h"
+#include "views/data_sheet.h"
+#include "views/format.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvloupe {
+
+namespace {
+
+QString derived(const QString& text) { return originMark(Origin::derived) + QLatin1Char(' ') + text; }
+
+QString perToken(double ns) {
+    return QString::number(ns / 1e3, 'g', 3).replace(QLatin1Char('-'), QChar(0x2212)) + QStringLiteral(" µs");
+}
+
+QString signedPercent(double share) {
+    const QString text = formatPercent(std::abs(share));
+    return (share < 0 ? QString(QChar(0x2212)) : QStringLiteral("+")) + text;
+}
+
+bool windowed(const LaneInfo& info) {
+    return std::any_of(info.policy.groups.begin(), info.policy.groups.end(),
+                       [](const CachePolicy::Group& group) { return group.window > 0 || group.chunk > 0; });
+}
+
+}  // namespace
+
+TimePerTokenView::TimePerTokenView(Cursor* cursor, QWidget* parent)
+    : View(QStringLiteral("time-per-token"), tr("Time per token"), cursor, parent), m_plot(new Plot(this)) {
+    m_plot->setAccessibleName(this->title());
+    setEmbedded(m_plot);
+    connect(m_plot, &Plot::zoomedByUser, this, &TimePerTokenView::zoomChanged);
+    m_plot->setTip([this](double x) { return tipAtContext(x); });
+}
+
+void TimePerTokenView::setCeilings(const Ceilings& ceilings) {
+    m_ceilings = ceilings;
+    if (cursor()->recording()) refresh();
+}
+
+QString TimePerTokenView::emptyText(const LaneRecord* lane, int step) const {
+    if (!lane) return tr("Nothing is open. Open a model or a scenario.");
+    const QString name = QString::fromStdString(lane->info().name);
+    if (lane->info().attention_variant == "none")
+        return tr("Lane %1 has no model: its steps account for blocks, and their time says nothing about a token’s.")
+            .arg(name);
+    if (!lane->info().kv_cache)
+        return tr("Lane %1 keeps no KV cache: each step recomputes the prefix instead of reading keys and values. The "
+                  "Length sweep compares the two.")
+            .arg(name);
+    if (step < 0) return tr("No step recorded yet. The first decode steps draw the first points.");
+    if (!m_fit)
+        return tr("%1 decode steps up to step %2 of %3: a line needs at least %4, over %5 tokens of context. Run on.")
+            .arg(m_shown == 0 ? tr("No") : formatCount(m_shown), formatCount(static_cast<quint64>(step)), name)
+            .arg(fewest_decode_steps)
+            .arg(least_context_span);
+    return {};
+}
+
+void TimePerTokenView::readSteps(const LaneRecord& lane) {
+    if (m_seen != cursor()->sharedRecording() || m_lane != cursor()->lane()) {
+        m_seen = cursor()->sharedRecording();
+        m_lane = cursor()->lane();
+        m_read = 0;
+        m_points.clear();
+    }
+    for (const std::size_t end = lane.step_count(); m_read < end; ++m_read) {
+        const StepRecord& step = lane.step(m_read);
+        if (step.prefill_tokens == 0 && step.decode_tokens > 0)
+            m_points.push_back({static_cast<int>(m_read), step.decode_tokens, step.context_tokens,
+                                static_cast<double>(step.duration_ns)});
+    }
+}
+
+void TimePerTokenView::refresh() {
+    const LaneRecord* lane = cursor()->laneRecord();
+    const int step = lane ? cursor()->stepOf(cursor()->lane()) : -1;
+    m_fit.reset();
+    m_prediction.reset();
+    m_dots.clear();
+    m_shown = 0;
+    if (lane && lane->info().kv_cache) {
+        readSteps(*lane);
+        const auto end = std::upper_bound(m_points.begin(), m_points.end(), step,
+                                          [](int at, const DecodePoint& point) { return at < point.step; });
+        m_shown = static_cast<std::size_t>(end - m_points.begin());
+        m_dots = contextBins(points(), context_ranges);
+        m_fit = fitDecode(m_dots);
+        if (m_fit)
+            m_prediction = predictDecode(*m_fit, static_cast<double>(lane->info().weight_bytes),
+                                         static_cast<double>(lane->info().bytes_per_token), m_ceilings.read_bandwidth);
+    }
+    setSubtitle({});
+    const QString sentence = emptyText(lane, step);
+    if (!sentence.isEmpty()) {
+        const bool canStep = lane && step < 0;
+        return setEmpty(sentence, canStep ? tr("Step") : QString(), canStep ? QStringLiteral("step") : QString());
+    }
+    if (isEmptyShown()) setEmpty({});
+    draw(*lane, step);
+    const auto [least, most] =
+        std::minmax_element(m_points.begin(), m_points.begin() + static_cast<std::ptrdiff_t>(m_shown),
+                            [](const DecodePoint& a, const DecodePoint& b) { return a.sequences < b.sequences; });
+    const QString sequences = most->sequences == 1 ? tr("one sequence")
+                              : least->sequences == most->sequences
+                                  ? tr("%1 sequences").arg(most->sequences)
+                                  : tr("%1–%2 sequences").arg(least->sequences).arg(most->sequences);
+    setSubtitle(
+        tr("%1 · %2 decode steps, %3").arg(QString::fromStdString(lane->info().name), formatCount(m_shown), sequences));
+}
+
+void TimePerTokenView::draw(const LaneRecord& lane, int step) {
+    const Palette& colours = palette_();
+    const QVariant kept = m_plot->zoomState();
+    m_plot->clear();
+    m_plot->addPanel({tr("time of a decode step"), PlotNumbers::duration, false, 1});
+    const bool batched = std::any_of(m_points.begin(), m_points.begin() + static_cast<std::ptrdiff_t>(m_shown),
+                                     [](const DecodePoint& point) { return point.sequences > 1; });
+    m_plot->setXAxis(batched ? tr("tokens of context, summed over sequences") : tr("tokens of context"),
+                     PlotNumbers::count);
+    PlotCurve line;
+    line.colour = colours.line;
+    line.fits = false;
+    const int floor = m_plot->addCurve(line), fixed = m_plot->addCurve(line);
+    line.colour = colours.ink2;
+    const int fitted = m_plot->addCurve(line);
+    line.colour = colours.ink1;
+    line.dashed = true;
+    const int predicted = m_plot->addCurve(line);
+    PlotCurve dots;
+    dots.colour = colours.ink1;
+    dots.shape = PlotCurve::Shape::dots;
+    const int measured = m_plot->addCurve(dots);
+    const auto pale = [&](QColor colour) {
+        colour.setAlphaF(0.32f);
+        return colour;
+    };
+    const QVector<double> ends{0, m_fit->most};
+    const double flat = std::max(0.0, m_fit->fixedNs);
+    m_plot->replace(floor, ends, {0, 0});
+    m_plot->replace(fixed, ends, {flat, flat});
+    m_plot->replace(fitted, ends, {m_fit->at(0), m_fit->at(m_fit->most)});
+    m_plot->fillBetween(fixed, floor, pale(colours.weights));
+    if (m_fit->nsPerToken > 0) m_plot->fillBetween(fitted, fixed, pale(colours.keysValues));
+    if (m_prediction)
+        m_plot->replace(predicted, {m_fit->least, m_fit->most},
+                        {m_prediction->at(m_fit->least), m_prediction->at(m_fit->most)});
+    QVector<double> x, y;
+    std::vector<double> heights;
+    for (const ContextBin& dot : m_dots) {
+        x.append(dot.context);
+        y.append(dot.ns);
+        heights.push_back(dot.ns);
+    }
+    m_plot->replace(measured, x, y);
+    // Steps that something interrupted must not flatten all others: what lies above the picture is counted.
+    const double lineEnds =
+        std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
+    const double highest = *std::max_element(heights.begin(), heights.end());
+    m_top = lineEnds * 1.15 + 6 * m_fit->residualNs;
+    if (highest < m_top * 1.5) m_top = std::max(m_top, highest * 1.08);
+    const auto above = std::count_if(heights.begin(), heights.end(), [this](double ns) { return ns > m_top; });
+    m_above = static_cast<std::size_t>(above);
+    m_plot->setPanelLimits(0, 0, m_top);
+    m_plot->setXRange(0, m_fit->most);
+    m_plot->setLook(colours, textFont());
+    addMarks(lane, step);
+    if (kept.isValid()) m_plot->setZoomState(kept);
+    m_plot->update_();
+}
+
+QString TimePerTokenView::fitText() const {
+    return tr("fit: R² %1, residual %2")
+        .arg(QString::number(m_fit->r2, 'f', 3).replace(QLatin1Char('-'), QChar(0x2212)),
+             formatDuration(m_fit->residualNs));
+}
+
+void TimePerTokenView::resizeEvent(QResizeEvent* event) {
+    View::resizeEvent(event);
+    // How many words there are depends on the height, and the room for the curve on them.
+    if (m_fit && !isEmptyShown() && cursor()->laneRecord())
+        draw(*cursor()->laneRecord(), cursor()->stepOf(cursor()->lane()));
+}
+
+void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
+    const Palette& colours = palette_();
+    const LaneInfo& info = lane.info();
+    PlotOverlayData marks;
+    const bool high = m_plot->height() > 230 * unit();  // else the words would leave no room for the curve
+    if (high)
+        marks.notes.push_back(
+            {0, m_dots.size() < m_shown ? tr("● measured, median of the steps at a context") : tr("● measured"),
+             PlotNote::Sample::none, colours.ink1});
+    QString slope = tr("keys and values %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
+    if (m_fit->nsPerToken > 0)
+        slope += tr(" of context = %1")
+                     .arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
+    else
+        slope =
+            tr("keys and values: no growth with context found, %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
+    marks.notes.push_back({0, slope, PlotNote::Sample::fill, colours.keysValues});
+    if (high) {
+        marks.notes.push_back(
+            {0,
+             tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
+             PlotNote::Sample::fill, colours.weights});
+        marks.notes.push_back({0, fitText(), PlotNote::Sample::solid, colours.ink2});
+    }
+    if (m_prediction) {
+        marks.notes.push_back(
+            {0,
+             tr("○ predicted: bytes ÷ %1 + %2 fixed")
+                 .arg(formatBandwidth(m_prediction->bytesPerSecond), formatDuration(m_prediction->fixedNs)),
+             PlotNote::Sample::dashed, colours.ink1});
+        const double there = m_prediction->at(m_fit->most), here = m_fit->at(m_fit->most);
+        marks.labels.push_back(
+            {0, there, QStringLiteral("○"), signedPercent(here > 0 ? there / here - 1 : 0), colours.ink2});
+    } else {
+        marks.notes.push_back(
+            {0, tr("no prediction: “Measure ceilings” in Stages"), PlotNote::Sample::none, colours.ink2});
+    }
+    if (m_above > 0)
+        marks.notes.push_back(
+            {0, m_above == 1 ? tr("1 dot lies above the picture") : tr("%1 dots lie above the picture").arg(m_above),
+             PlotNote::Sample::none, colours.ink2});
+    if (windowed(info))
+        marks.notes.push_back(
+            {0, tr("a window bounds what a step reads: not a line"), PlotNote::Sample::none, colours.ink2});
+    marks.labels.push_back(
+        {0, m_fit->at(m_fit->most), QStringLiteral("●"), formatDuration(m_fit->at(m_fit->most)), colours.ink1});
+    if (m_shown > 0 && m_points[m_shown - 1].step == step && m_points[m_shown - 1].ns <= m_top) {
+        const DecodePoint& now = m_points[m_shown - 1];
+        marks.markers.push_back(
+            {0, static_cast<double>(now.context), now.ns, PlotMarker::Glyph::ring,
+             now.context < 0.7 * m_fit->most ? tr("this step %1").arg(formatDuration(now.ns)) : QString(), colours.ink1});
+    }
+    m_plot->setOverlay(std::move(marks));
+}
+
+QString TimePerTokenView::tipAtContext(double context) const {
+    if (m_dots.empty() || !m_fit || !std::isfinite(context)) return {};
+    const auto nearest =
+        std::min_element(m_dots.begin(), m_dots.end(), [context](const ContextBin& a, const ContextBin& b) {
+            return std::abs(a.context - context) < std::abs(b.context - context);
+        });
+    const double at = nearest->context, fitted = m_fit->at(at);
+    QStringList lines{tr("context of %1 tokens").arg(formatCount(static_cast<quint64>(std::llround(at))))};
+    const QString measured = originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(nearest->ns);
+    lines << (nearest->steps == 1 ? tr("%1 in one step").arg(measured)
+                                  : tr("%1, median of %2 steps").arg(measured, formatCount(nearest->steps)));
+    lines << tr("%1, here %2").arg(fitText(), derived(formatDuration(fitted)));
+    if (m_prediction) {
+        const double value = m_prediction->at(at);
+        lines << tr("predicted %1 %2, %3")
+                     .arg(originMark(Origin::predicted), formatDuration(value),
+                          signedPercent(fitted > 0 ? value / fitted - 1 : 0));
+    }
+    return lines.join(QLatin1Char('\n'));
+}
+
+void TimePerTokenView::paintContent(QPainter& painter, const QRectF& area) { m_plot->render(painter, area); }
+
+QString TimePerTokenView::csv() const {
+    QString text = csvLine(
+        {"step", "sequences", "context tokens", "time ns (measured)", "fit ns (derived)", "predicted ns (predicted)"});
+    for (const DecodePoint& point : points())
+        text += csvLine({QString::number(point.step), QString::number(point.sequences), QString::number(point.context),
+                         QString::number(point.ns, 'f', 0),
+                         m_fit ? QString::number(m_fit->at(point.context), 'f', 0) : QString(),
+                         m_prediction ? QString::number(m_prediction->at(point.context), 'f', 0) : QString()});
+    return text;
+}
+
+}  // namespace kvloupe
