@@ -12,5 +12,14 @@ std::vector<kvloupe::test::Row> kvloupe::test::rows() {
         if (!alive.empty()) return Error{"the row before left behind " + alive, ""};
         return cuda::make_cuda_backend(0, {});
     };
-    return session_rows(subject);
+    std::vector<Row> rows = session_rows(subject);
+    const Row first = rows.front();
+    rows.push_back({"most decode steps of a session are replays of recorded passes", [first](Check& check) {
+                        first.run(check);
+                        const emulation::RuntimeCounts counts = emulation::runtime_counts();
+                        check.note(shown(counts.graph_launches) + " replays of " + shown(counts.graphs_recorded) + " recorded passes");
+                        CHECK_THAT(counts.graph_launches >= 10);
+                        CHECK_THAT(counts.graphs_recorded < counts.graph_launches);
+                    }});
+    return rows;
 }
