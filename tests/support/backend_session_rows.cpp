@@ -36,6 +36,7 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     auto scenario = parse_scenario(std::as_bytes(std::span(text.data(), text.size())), "test.json");
     if (!scenario) return result.problem = scenario.error().message(), result;
     scenario->model = fixtures() + model;
+    scenario->record.stages_every = 5;  // steps with stage marks between steps that a device may record and replay
     SessionOptions options;
     options.make_backend = make;
     options.find_model = [](const std::string& path) { return load_model(path); };
