@@ -91,7 +91,7 @@ Result<void> BatchUpload::grow(std::uint64_t bytes) {
             return m_card.fault().result();
     }
     m_device = {};
-    auto memory = DeviceMemory::make(m_card, rounded, Purpose::activations, "a batch");
+    auto memory = CardMemory::make(m_card, rounded, Purpose::activations, "a batch");
     if (!memory) return memory.error();
     m_device = std::move(*memory);
     return {};

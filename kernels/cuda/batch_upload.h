@@ -7,7 +7,7 @@
 // Two pinned buffers take turns: the host may pack a batch while the copy of the last one is still under way.
 #pragma once
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 #include "kernels/cuda/kernels.h"
 
 #include <array>
@@ -79,7 +79,7 @@ private:
     }
 
     Card& m_card;
-    DeviceMemory m_device;
+    CardMemory m_device;
     std::array<Staging, 2> m_staging;
     unsigned m_turn = 0;
     BatchKey m_key;

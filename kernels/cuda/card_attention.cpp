@@ -27,7 +27,7 @@ RotaryArgs CardAttention::rotary(const RotaryShape& shape) {
         std::vector<double> values(shape.rotary_dim / 2);
         for (std::size_t i = 0; i < values.size(); ++i)
             values[i] = std::pow(static_cast<double>(shape.theta), -2.0 * static_cast<double>(i) / shape.rotary_dim);
-        auto memory = DeviceMemory::make(m_card, values.size() * sizeof(double), Purpose::activations, "rotary frequencies");
+        auto memory = CardMemory::make(m_card, values.size() * sizeof(double), Purpose::activations, "rotary frequencies");
         if (!memory) {
             m_card.fault().note_in_step(memory.error());
             return args;

@@ -34,7 +34,7 @@ public:
 private:
     struct Frequencies {
         RotaryShape shape;
-        DeviceMemory memory;
+        CardMemory memory;
     };
     AttentionArgs args_of(const Call& call);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cuda/card_ceilings.h"
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 #include "kernels/cuda/kernels.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::string today() {
 
 // Factors of 0.5 to 1 of either sign with random digits: equal or zero factors toggle fewer bits, draw less power and would
 // be multiplied at clocks that no real matrix sees.
-bool fill(Card& card, const DeviceMemory& factors) {
+bool fill(Card& card, const CardMemory& factors) {
     std::vector<std::uint16_t> part(std::size_t{1} << 20);
     std::mt19937 random(1);
     for (std::uint16_t& value : part) value = static_cast<std::uint16_t>(0x3800u | (random() & 0x83FFu));
@@ -86,9 +86,9 @@ Ceilings measure_card(Card& card, MatrixLibrary& library, const CudaOptions& opt
     {
         // Never more than a quarter of what is free: others compute here too.
         const std::uint64_t bytes = std::min(options.ceiling_bytes, card.room().free / 4) / 4096 * 4096;
-        auto from = DeviceMemory::make(card, bytes, Purpose::activations, what);
-        auto to = DeviceMemory::make(card, bytes, Purpose::activations, what);
-        auto sum = DeviceMemory::make(card, 256, Purpose::activations, what);
+        auto from = CardMemory::make(card, bytes, Purpose::activations, what);
+        auto to = CardMemory::make(card, bytes, Purpose::activations, what);
+        auto sum = CardMemory::make(card, 256, Purpose::activations, what);
         if (from && to && sum && bytes > 0 && fault.note(cudaMemsetAsync(from->data(), 1, bytes, card.stream), what)) {
             if (!stop.stop_requested())
                 ceilings.read_bandwidth = per_second(static_cast<double>(bytes), watch.best([&] {
@@ -102,8 +102,8 @@ Ceilings measure_card(Card& card, MatrixLibrary& library, const CudaOptions& opt
     }
     const std::uint64_t n = options.ceiling_matrix;
     if (stop.stop_requested() || n * n * 8 > card.room().free / 2) return ceilings;
-    auto factors = DeviceMemory::make(card, 2 * n * n * sizeof(std::uint16_t), Purpose::activations, what);
-    auto product = DeviceMemory::make(card, n * n * sizeof(float), Purpose::activations, what);
+    auto factors = CardMemory::make(card, 2 * n * n * sizeof(std::uint16_t), Purpose::activations, what);
+    auto product = CardMemory::make(card, n * n * sizeof(float), Purpose::activations, what);
     if (factors && product && fill(card, *factors)) {
         Gemm gemm;
         gemm.matrix = factors->data();

@@ -54,7 +54,7 @@ public:
         if (!m_card.fault().good()) return m_card.fault().result();
         // What cuBLAS asks for on the card with the most demanding kernels (sm_90: 32 MiB; others take 4).
         const std::uint64_t workspace = std::uint64_t{m_report.major >= 9 ? 32u : 4u} << 20;
-        auto memory = DeviceMemory::make(m_card, workspace, Purpose::activations, "the workspace of matrix products");
+        auto memory = CardMemory::make(m_card, workspace, Purpose::activations, "the workspace of matrix products");
         if (!memory) return memory.error();
         m_workspace = std::move(*memory);
         auto library = make_matrix_library(m_card.stream, {m_workspace.data(), m_workspace.bytes()});
@@ -76,7 +76,7 @@ public:
     // --- set-up ---
     Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override;
     Result<std::unique_ptr<Buffer>> buffer(std::uint64_t bytes, Purpose purpose) override {
-        auto memory = DeviceMemory::make(m_card, bytes, purpose, "a buffer");
+        auto memory = CardMemory::make(m_card, bytes, purpose, "a buffer");
         if (!memory) return memory.error();
         return std::unique_ptr<Buffer>(new CudaBuffer(m_card, std::move(*memory)));
     }
@@ -198,7 +198,7 @@ private:
     CudaOptions m_options;
     mutable Card m_card;
     CardStream m_stream;
-    DeviceMemory m_workspace;
+    CardMemory m_workspace;
     std::unique_ptr<MatrixLibrary> m_library;
     std::unique_ptr<Products> m_products;
     std::unique_ptr<OverflowCounters> m_counters;
@@ -207,7 +207,7 @@ private:
     EventClock m_clock;
     CardAttention m_attention;
     LogitReader m_logits;
-    DeviceMemory m_gathered;   // rows that gather_rows() was given beside the batch's own
+    CardMemory m_gathered;   // rows that gather_rows() was given beside the batch's own
     StageRanges m_ranges;
     Ceilings m_ceilings;
 };
@@ -223,7 +223,7 @@ Result<std::unique_ptr<Weight>> CudaBackend::weight(const Tensor& tensor) {
         return Error{"Tensor '" + tensor.name + "' is " + std::to_string(tensor.rows) + " by " + std::to_string(tensor.cols) +
                          ", more than a card's products take",
                      "At most 2147483647 rows and columns are possible"};
-    auto memory = DeviceMemory::make(m_card, tensor.bytes(), Purpose::weights, "tensor '" + tensor.name + "'");
+    auto memory = CardMemory::make(m_card, tensor.bytes(), Purpose::weights, "tensor '" + tensor.name + "'");
     if (!memory) return memory.error();
     // The file is mapped, not pinned: the driver copies it through its own pinned memory, and returns when it has read it.
     note(cudaMemcpyAsync(memory->data(), tensor.data, tensor.bytes(), cudaMemcpyHostToDevice, m_card.stream), "the upload of weights");
@@ -258,7 +258,7 @@ void CudaBackend::gather_rows(const Buffer& in, std::span<const std::uint32_t> r
     const std::vector<std::uint32_t>& uploaded = m_batch.host_logit_rows();
     if (!std::equal(rows.begin(), rows.end(), uploaded.begin(), uploaded.end())) {
         if (m_gathered.bytes() < rows.size_bytes()) {
-            auto memory = DeviceMemory::make(m_card, rows.size_bytes(), Purpose::activations, "rows to gather");
+            auto memory = CardMemory::make(m_card, rows.size_bytes(), Purpose::activations, "rows to gather");
             if (!memory) return m_card.fault().note_in_step(memory.error());
             m_gathered = std::move(*memory);
         }

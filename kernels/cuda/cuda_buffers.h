@@ -3,26 +3,26 @@
 // Activation buffers and weights in a card's memory. Giving either back forgets recorded passes, which may name it.
 #pragma once
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 #include "kernels/cuda/kernels.h"
 
 namespace kvloupe::cuda {
 
 class CudaBuffer final : public Buffer {
 public:
-    CudaBuffer(Card& card, DeviceMemory memory) : m_card(card), m_memory(std::move(memory)) {}
+    CudaBuffer(Card& card, CardMemory memory) : m_card(card), m_memory(std::move(memory)) {}
     ~CudaBuffer() override { m_card.forget_passes(); }
     std::uint64_t bytes() const override { return m_memory.bytes(); }
     float* floats() const { return m_memory.as<float>(); }
 
 private:
     Card& m_card;
-    DeviceMemory m_memory;
+    CardMemory m_memory;
 };
 
 class CudaWeight final : public Weight {
 public:
-    CudaWeight(Card& card, DeviceMemory memory, const Tensor& tensor)
+    CudaWeight(Card& card, CardMemory memory, const Tensor& tensor)
         : m_card(card), m_memory(std::move(memory)),
           m_matrix{m_memory.data(), tensor.dtype, static_cast<std::uint32_t>(tensor.rows), static_cast<std::uint32_t>(tensor.cols)} {}
     ~CudaWeight() override { m_card.forget_passes(); }
@@ -34,7 +34,7 @@ public:
 
 private:
     Card& m_card;
-    DeviceMemory m_memory;
+    CardMemory m_memory;
     Matrix m_matrix;
 };
 

@@ -50,7 +50,7 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
 Result<std::unique_ptr<KvCache>> CudaKvCache::make(Card& card, OverflowCounters& counters, const KvCacheShape& shape, Purpose purpose) {
     const auto layout = CacheLayout::of(shape);
     if (!layout) return layout.error();
-    auto memory = DeviceMemory::make(card, layout->layer_bytes() * shape.layers, purpose, "a KV cache of " + text_of(shape));
+    auto memory = CardMemory::make(card, layout->layer_bytes() * shape.layers, purpose, "a KV cache of " + text_of(shape));
     if (!memory) {
         if (card.fault().lost()) return memory.error();
         const std::uint64_t most = blocks_that_fit(shape, *layout, card.room().free);

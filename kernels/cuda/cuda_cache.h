@@ -5,7 +5,7 @@
 // swapped to: pinned, so that the kernel that copies blocks reaches both.
 #pragma once
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/overflow_counters.h"
 
@@ -47,7 +47,7 @@ private:
     std::uint32_t m_counter;
     KvCacheShape m_shape;
     CacheLayout m_layout;
-    DeviceMemory m_memory;
+    CardMemory m_memory;
 };
 
 // (count, layers, K then V), each K or V a whole block of a layer.

@@ -13,10 +13,10 @@ Result<void> LogitReader::grow(std::size_t rows) {
     if (rows <= m_rows) return {};
     const std::size_t wanted = std::max<std::size_t>(64, std::bit_ceil(rows));
     m_rows = 0;
-    auto asked = DeviceMemory::make(m_card, wanted * sizeof(std::int32_t), Purpose::activations, "the summaries of logits");
+    auto asked = CardMemory::make(m_card, wanted * sizeof(std::int32_t), Purpose::activations, "the summaries of logits");
     if (!asked) return asked.error();
     m_asked = std::move(*asked);
-    auto summaries = DeviceMemory::make(m_card, wanted * sizeof(DeviceLogitSummary), Purpose::activations, "the summaries of logits");
+    auto summaries = CardMemory::make(m_card, wanted * sizeof(DeviceLogitSummary), Purpose::activations, "the summaries of logits");
     if (!summaries) return summaries.error();
     m_summaries = std::move(*summaries);
     auto host = PinnedMemory::make(m_card, wanted * (sizeof(std::int32_t) + sizeof(DeviceLogitSummary)), false, "the summaries of logits");

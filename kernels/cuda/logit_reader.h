@@ -27,7 +27,7 @@ private:
 
     Card& m_card;
     Scratch m_scratch;
-    DeviceMemory m_asked, m_summaries;
+    CardMemory m_asked, m_summaries;
     PinnedMemory m_host;               // asked tokens, then summaries
     std::size_t m_rows = 0;            // that there is room for
 };

@@ -9,7 +9,7 @@ namespace kvloupe::cuda {
 Result<std::unique_ptr<OverflowCounters>> OverflowCounters::make(Card& card) {
     std::unique_ptr<OverflowCounters> counters(new OverflowCounters(card));
     const std::uint64_t bytes = capacity * sizeof(unsigned long long);
-    auto device = DeviceMemory::make(card, bytes, Purpose::activations, "the counters of overflowed values");
+    auto device = CardMemory::make(card, bytes, Purpose::activations, "the counters of overflowed values");
     if (!device) return device.error();
     auto host = PinnedMemory::make(card, bytes, false, "the counters of overflowed values");
     if (!host) return host.error();

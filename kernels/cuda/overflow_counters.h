@@ -4,7 +4,7 @@
 // all of them in main memory that every wait refreshes: one small copy, whatever the number of caches.
 #pragma once
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 
 #include <memory>
 #include <vector>
@@ -29,7 +29,7 @@ public:
 private:
     explicit OverflowCounters(Card& card) : m_card(card), m_taken(capacity, false) {}
     Card& m_card;
-    DeviceMemory m_device;
+    CardMemory m_device;
     PinnedMemory m_host;
     std::vector<bool> m_taken;
     std::uint32_t m_used = 0;  // counters below it were ever taken

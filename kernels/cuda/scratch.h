@@ -4,7 +4,7 @@
 // that a step of a shape that was seen before allocates nothing; growing forgets recorded passes, which name its address.
 #pragma once
 
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 
 #include <bit>
 
@@ -23,7 +23,7 @@ public:
         const std::uint64_t rounded = bytes < coarse ? std::bit_ceil(bytes) : (bytes + coarse - 1) / coarse * coarse;
         m_card.forget_passes();
         m_memory = {};  // before the larger one: both need not fit
-        auto memory = DeviceMemory::make(m_card, rounded, Purpose::activations, m_what);
+        auto memory = CardMemory::make(m_card, rounded, Purpose::activations, m_what);
         if (!memory) return memory.error();
         m_memory = std::move(*memory);
         return {};
@@ -40,7 +40,7 @@ public:
 private:
     Card& m_card;
     const char* m_what;
-    DeviceMemory m_memory;
+    CardMemory m_memory;
 };
 
 }  // namespace kvloupe::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "kernels/cuda/device_memory.h"
+#include "kernels/cuda/card_memory.h"
 
 #include <cstdio>
 
@@ -15,8 +15,8 @@ std::string size_text(std::uint64_t bytes) {
     return text;
 }
 
-Result<DeviceMemory> DeviceMemory::make(Card& card, std::uint64_t bytes, Purpose purpose, const std::string& what) {
-    DeviceMemory memory;
+Result<CardMemory> CardMemory::make(Card& card, std::uint64_t bytes, Purpose purpose, const std::string& what) {
+    CardMemory memory;
     if (!card.ready()) return card.fault().error();
     if (bytes == 0) return memory;
     void* data = nullptr;
@@ -37,7 +37,7 @@ Result<DeviceMemory> DeviceMemory::make(Card& card, std::uint64_t bytes, Purpose
     return memory;
 }
 
-void DeviceMemory::release() {
+void CardMemory::release() {
     if (m_data == nullptr) return;
     m_card->counter(m_purpose) -= m_bytes;
     if (cudaFree(m_data) != cudaSuccess) (void)cudaGetLastError();  // a lost card's memory is gone already

@@ -15,14 +15,14 @@ namespace kvloupe::cuda {
 std::string size_text(std::uint64_t bytes);
 
 // One allocation on the card, aligned to 256 bytes at least. Giving it back waits for what runs there (cudaFree does).
-class DeviceMemory {
+class CardMemory {
 public:
-    DeviceMemory() = default;
+    CardMemory() = default;
     // Errors: not enough memory, with the sizes; the card's fault. what: "the KV cache".
-    static Result<DeviceMemory> make(Card& card, std::uint64_t bytes, Purpose purpose, const std::string& what);
-    ~DeviceMemory() { release(); }
-    DeviceMemory(DeviceMemory&& other) noexcept { swap(other); }
-    DeviceMemory& operator=(DeviceMemory&& other) noexcept {
+    static Result<CardMemory> make(Card& card, std::uint64_t bytes, Purpose purpose, const std::string& what);
+    ~CardMemory() { release(); }
+    CardMemory(CardMemory&& other) noexcept { swap(other); }
+    CardMemory& operator=(CardMemory&& other) noexcept {
         if (this != &other) {
             release();
             swap(other);
@@ -39,7 +39,7 @@ public:
 
 private:
     void release();
-    void swap(DeviceMemory& other) {
+    void swap(CardMemory& other) {
         std::swap(m_card, other.m_card);
         std::swap(m_data, other.m_data);
         std::swap(m_bytes, other.m_bytes);
