@@ -4,6 +4,7 @@
 #include "gui/session_controller.h"
 #include "views/ceilings_view.h"
 #include "views/format.h"
+#include "views/view.h"
 
 #include "engine/record/gpu_table.h"
 
