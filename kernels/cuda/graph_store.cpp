@@ -48,6 +48,12 @@ void GraphStore::finish() {
     const bool good = m_card.fault().note(ended, what) && m_card.fault().note(cudaGraphInstantiate(&ready, graph, 0), what);
     if (graph != nullptr && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
     if (ready == nullptr) return;
+    if (m_current >= m_entries.size()) {  // cleared meanwhile: the record names memory that is gone
+        Entry lost{{}, ready, 0};
+        destroy(lost);
+        m_card.fault().note_in_step({"Memory was given back while a pass over it was recorded", "This is a defect of the program"});
+        return;
+    }
     m_entries[m_current].graph = ready;
     if (good && m_card.fault().good()) replay();
     else destroy(m_entries[m_current]);  // an operation of the pass failed: half a pass is none
