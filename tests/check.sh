@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
 # Checks beside the tests: the fuzz targets build with clang, warnings as errors, and run briefly; the release build
-# starts, runs a sample scenario and takes pictures without a display.
+# starts, runs a sample scenario and takes pictures without a display; engine and kernels build and run a test without Qt.
 set -eu
 cd "$(dirname "$0")/.."
 . gui/install-packages.sh
@@ -25,4 +25,8 @@ env -u DISPLAY -u WAYLAND_DISPLAY bash gui/start.sh
 for file in summary.json steps.csv events.csv trace.json pool.png; do
   [ -s "build/release/sample-results/$file" ] || { echo "build/release/sample-results/$file is missing" >&2; exit 1; }
 done
+
+echo "== without Qt =="
+build_preset no-gui tst_session
+build/no-gui/tests/serve/tst_session
 echo "All checks passed."
