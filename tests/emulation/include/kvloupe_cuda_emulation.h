@@ -37,7 +37,7 @@
 #include "emulation/math.h"
 #include "emulation/launch.h"
 
-#define KVLOUPE_UNROLL _Pragma("GCC unroll 16")
+#define KVLOUPE_UNROLL  // nothing depends on it here, and a host compiler takes minutes for the unrolled kernels
 
 // type (&name)[count] in the block's static shared memory.
 #define KVLOUPE_SHARED(type, name, count)                                              \
