@@ -106,13 +106,45 @@ private Q_SLOTS:
         // The prediction reads at the ceiling: it ends below what was measured.
         const double share = view.predicted()->at(view.fitted()->most) / view.fitted()->at(view.fitted()->most) - 1;
         QVERIFY(share < 0 && share > -0.06);
-        bool printed = false;
-        for (const PlotLabel& label : marks.labels)
-            printed = printed || label.detail.contains(QString::number(-share * 100, 'f', 1));
-        QVERIFY(printed);
+        const double above = view.fitted()->at(view.fitted()->most) / view.predicted()->at(view.fitted()->most) - 1;
+        QVERIFY2(notes.contains(QStringLiteral("fit against prediction +%1").arg(QString::number(above * 100, 'f', 1))),
+                 qPrintable(notes));
+        // Both ends of the lines are no measurement.
+        QCOMPARE(marks.labels.size(), std::size_t{2});
+        QCOMPARE(marks.labels[0].name, QStringLiteral("◐"));
+        QVERIFY(marks.labels[0].detail.startsWith(QStringLiteral("fit ")));
+        QCOMPARE(marks.labels[1].name, QStringLiteral("○"));
         m_cursor->setStep(20);
         QCOMPARE(view.points().size(), std::size_t{20});
         QCOMPARE(rowsOf(view.csv()).size(), 21);
+    }
+
+    void timePerTokenClaimsNothingOfAMachineThatDrifts() {
+        ProfileOptions options;
+        options.drift_ns = 200'000;  // attention adds 33.5 µs a step
+        m_cursor->setRecording(ProfileRecording::make(options));
+        m_cursor->setStep(63);
+        TimePerTokenView view(m_cursor.get());
+        view.setCeilings(profileCeilings());
+        show(view, 600, 340);
+        QVERIFY(view.fitted() && view.fitted()->r2 > 0.99);
+        QVERIFY(view.doubt() == FitDoubt::aboveAttention);
+        QVERIFY(!view.predicted());
+        QString notes;
+        for (const PlotNote& note : view.plot()->overlay().notes) notes += note.text + QLatin1Char('\n');
+        QVERIFY2(notes.contains(QStringLiteral("no reliable slope: R²")) && notes.contains(QStringLiteral("attention by")) &&
+                     notes.contains(QStringLiteral("median of the steps")),
+                 qPrintable(notes));
+        QVERIFY2(!notes.contains(QStringLiteral("GB/s")) && !notes.contains(QStringLiteral("keys and values")) &&
+                     !notes.contains(QStringLiteral("fixed")),
+                 qPrintable(notes));
+        QVERIFY(view.plot()->overlay().labels.empty());
+        QCOMPARE(rowsOf(view.csv()).last()[4], QString());
+        // Without stages nobody can tell drift from keys and values: the line is claimed, by its own figures.
+        options.stages_every = 1000;
+        m_cursor->setRecording(ProfileRecording::make(options));
+        m_cursor->setStep(63);
+        QVERIFY(view.doubt() == FitDoubt::none && view.predicted());
     }
 
     void timePerTokenSaysWhyThereIsNoLine() {
