@@ -5,6 +5,7 @@
 #include "views/data_sheet.h"
 #include "views/format.h"
 #include "views/median.h"
+#include "views/step_profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -54,7 +55,7 @@ void TimePerTokenView::setCeilings(const Ceilings& ceilings) {
 QString TimePerTokenView::emptyText(const LaneRecord* lane, int step) const {
     if (!lane) return tr("Nothing is open. Open a model or a scenario.");
     const QString name = QString::fromStdString(lane->info().name);
-    if (lane->info().attention_variant == "none")
+    if (!computes(lane->info()))
         return tr("Lane %1 has no model: its steps account for blocks, and their time says nothing about a token’s.")
             .arg(name);
     if (!lane->info().kv_cache)

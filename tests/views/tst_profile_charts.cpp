@@ -6,12 +6,15 @@
 #include "tests/views/memory_fixture.h"
 #include "tests/views/profile_fixture.h"
 #include "views/roofline_view.h"
+#include "views/staged_steps.h"
 #include "views/stages_view.h"
+#include "views/step_profile.h"
 #include "views/table_picture.h"
 #include "views/time_per_token_view.h"
 
 #include <QHeaderView>
 #include <QRegularExpression>
+#include <QLabel>
 #include <QSignalSpy>
 #include <QTableView>
 
@@ -161,9 +164,62 @@ private Q_SLOTS:
                  qPrintable(view.accessibleDescription()));
         options.kv_cache = true;
         options.attention_variant = "none";
+        options.layers = 0;
         m_cursor->setRecording(ProfileRecording::make(options));
         QVERIFY2(view.accessibleDescription().contains(QStringLiteral("no model")),
                  qPrintable(view.accessibleDescription()));
+    }
+
+    void theCadenceIsThatOfTheNewestSteps() {
+        RecordingWriter writer("cadence", 1 << 16);
+        LaneWriter& lane = writer.add_lane({}, std::make_shared<VocabularyText>());
+        writer.lanes_complete();
+        StageRecord stage;
+        stage.kind = StageKind::qkv;
+        stage.layer = 0;
+        stage.calls = 1;
+        for (std::uint64_t i = 0; i < 60; ++i) {
+            lane.begin_step();
+            if (i < 20 || i % 10 == 0) lane.stages(i, std::vector{stage});
+            lane.end_step({});
+        }
+        QVERIFY(cadenceText(lane.record(), 19).contains(QStringLiteral("every step")));
+        QCOMPARE(cadenceText(lane.record(), 29), QString());  // none since step 20, though each one before had them
+        QVERIFY2(cadenceText(lane.record(), 45).contains(QStringLiteral("one step of 10")),
+                 qPrintable(cadenceText(lane.record(), 45)));
+    }
+
+    void newTokensMakeTheRateAndRecomputedOnesDoNot() {
+        StepRecord step;
+        step.duration_ns = 10'000'000;
+        step.decode_tokens = 2;
+        step.computed_tokens = 2;
+        LaneInfo lane;
+        lane.layers = 30;
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("10.0 ms, 200.0 tokens per second"));
+        step.prefill_tokens = 125;
+        step.computed_tokens = 127;
+        QVERIFY(stepRateText(step, lane).endsWith(QStringLiteral("12,700 tokens per second")));
+        lane.kv_cache = false;
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("127 tokens computed in 10.0 ms, 200.0 new per second"));
+        lane.layers = 0;  // accounts for blocks: computes nothing
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("10.0 ms"));
+    }
+
+    void aShareAboveItsCeilingIsExplained() {
+        m_cursor->setRecording(ProfileRecording::make());
+        m_cursor->setStep(10);
+        StagesView view(m_cursor.get());
+        Ceilings low = profileCeilings();
+        low.read_bandwidth = 20e9;  // stages reach 88
+        view.setCeilings(low);
+        show(view, 1600, 420);
+        QVERIFY(view.model()->aboveCeiling());
+        const auto* footer = view.findChild<QLabel*>(QStringLiteral("footer"));
+        QVERIFY(footer && footer->isVisible() && footer->text().contains(QStringLiteral("above the ceiling")));
+        view.setCeilings(profileCeilings());
+        QVERIFY(!view.model()->aboveCeiling());
+        QVERIFY(!footer->text().contains(QStringLiteral("above the ceiling")));
     }
 
     void aPinnedStepIsComparedWith() {
