@@ -84,7 +84,7 @@ void InspectorView::describeStep() {
     measured(tr("Tokens computed"), step.computed_tokens);
     // New tokens: what a lane without a cache computes again makes none.
     const std::uint64_t made = step.decode_tokens + (lane.info().kv_cache ? std::uint64_t{step.prefill_tokens} : 0);
-    if (step.duration_ns > 0 && lane.info().layers > 0)
+    if (step.duration_ns > 0 && made > 0 && lane.info().layers > 0)
         add(tr("Tokens per second"),
             QString::number(static_cast<double>(made) * 1e9 / static_cast<double>(step.duration_ns), 'f', 1),
             Origin::derived);
