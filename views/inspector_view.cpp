@@ -82,9 +82,11 @@ void InspectorView::describeStep() {
     measured(tr("Prefill tokens"), step.prefill_tokens);
     measured(tr("Decode tokens"), step.decode_tokens);
     measured(tr("Tokens computed"), step.computed_tokens);
-    if (step.duration_ns > 0)
+    // New tokens: what a lane without a cache computes again makes none.
+    const std::uint64_t made = step.decode_tokens + (lane.info().kv_cache ? std::uint64_t{step.prefill_tokens} : 0);
+    if (step.duration_ns > 0 && made > 0 && lane.info().layers > 0)
         add(tr("Tokens per second"),
-            QString::number(static_cast<double>(step.computed_tokens) * 1e9 / static_cast<double>(step.duration_ns), 'f', 1),
+            QString::number(static_cast<double>(made) * 1e9 / static_cast<double>(step.duration_ns), 'f', 1),
             Origin::derived);
     if (lane.info().kv_cache) {
         head(tr("Cache"));

@@ -34,6 +34,7 @@ void LayersView::refresh() {
     const int step = lane ? cursor()->stepOf(cursor()->lane()) : -1;
     m_profile = lane && step >= 0 ? readProfile(*lane, step) : std::nullopt;
     setSubtitle({});
+    if (lane && !computes(lane->info())) return setEmpty(tr("An accounting lane has no layers."));
     if (!m_profile) {
         const bool canStep = lane && step < 0;
         return setEmpty(noStagesText(lane, step), canStep ? tr("Step") : QString(),
@@ -49,6 +50,7 @@ void LayersView::refresh() {
                                       [](const ProfiledLayer& layer) { return layer.outlier; });
     text += tr(" · median %1 %2").arg(originMark(Origin::derived), formatDuration(m_profile->medianLayerNs));
     if (marked > 0) text += marked == 1 ? tr(" · 1 stands out") : tr(" · %1 stand out").arg(marked);
+    if (const QString stopped = stoppedText(*cursor()); !stopped.isEmpty()) text += QStringLiteral(" · ") + stopped;
     if (m_zoom.zoomed()) text += tr(" · zoomed, F shows all");
     setSubtitle(text);
 }

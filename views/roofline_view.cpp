@@ -62,6 +62,9 @@ void RooflineView::refresh() {
     }
     m_leftOut.removeDuplicates();
     if (m_hovered && *m_hovered >= m_points.size()) m_hovered.reset();
+    if (lane && !computes(lane->info()))
+        return setEmpty(tr("Lane %1 has no model: a roofline does not apply, because it does no arithmetic.")
+                            .arg(QString::fromStdString(lane->info().name)));
     if (m_points.empty()) {
         const bool canStep = lane && step < 0;
         const bool staged = lane && stagedAtOrBefore(*lane, step).has_value();

@@ -78,6 +78,11 @@ QString limitName(StageLimit limit) {
     return {};
 }
 
+QString aboveCeilingText() {
+    return translated(
+        "above the ceiling: served from the processor’s caches, or the ceiling was measured on a busy machine");
+}
+
 QString stageTip(const StageWork& work, const Ceilings& ceilings) {
     const StageBound bound = bound_of(work, ceilings);
     const QString measured = originMark(Origin::measured), derived = originMark(Origin::derived);
@@ -104,7 +109,7 @@ QString stageTip(const StageWork& work, const Ceilings& ceilings) {
         lines << translated("%1 %2 of the matrix rate, %3 %4")
                      .arg(derived, formatPercent(bound.of_compute), formatFlopRate(ceilings.matrix_rate),
                           text(name_of(ceilings.matrix_type)));
-    if (bound.of_memory > 1) lines << translated("more than memory gives: part of it came from caches");
+    if (bound.of_memory > 1 || bound.of_compute > 1) lines << aboveCeilingText();
     return lines.join(QLatin1Char('\n'));
 }
 

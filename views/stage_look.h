@@ -30,6 +30,8 @@ QString shortStageName(StageKind kind);   // for a narrow box: "o", "norm"
 QString limitName(StageLimit limit);
 
 // Lines for a tip: time, bytes and rate, FLOPs and rate, FLOP per byte, what bounds it and its share of both ceilings.
+// Why a share of a ceiling can be more than 100 %.
+QString aboveCeilingText();
 QString stageTip(const StageWork& work, const Ceilings& ceilings);
 
 // "bytes moved are mostly ■ weights ■ keys and values ■ activations", right-aligned; returns the width used. What has no

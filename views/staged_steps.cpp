@@ -23,15 +23,15 @@ std::optional<std::size_t> stagedAtOrBefore(const LaneRecord& lane, int step) {
 }
 
 QString cadenceText(const LaneRecord& lane, int step) {
-    constexpr std::size_t looked_at = 32;
+    constexpr std::size_t looked_at = 2;  // distances: few, so that a change of the cadence shows soon
     const auto last = stagedAtOrBefore(lane, step);
     if (!last || *last == 0) return {};
     const auto& staged = lane.staged_steps();
-    std::uint64_t least = 0;
-    for (std::size_t i = *last; i > 0 && *last - i < looked_at; --i) {
-        const std::uint64_t distance = staged[i].step - staged[i - 1].step;
-        least = least == 0 ? distance : std::min(least, distance);
-    }
+    const std::uint64_t least = staged[*last].step - staged[*last - 1].step;
+    for (std::size_t i = *last; i > 0 && *last - i < looked_at; --i)
+        if (staged[i].step - staged[i - 1].step != least) return {};
+    // A device's stages come with the step after their own.
+    if (static_cast<std::uint64_t>(step) > staged[*last].step + least + 1) return {};
     if (least <= 1) return QCoreApplication::translate("kvloupe::staged_steps", "stages are measured in every step");
     return QCoreApplication::translate("kvloupe::staged_steps", "stages are measured in one step of %1")
         .arg(formatCount(least));

@@ -16,7 +16,8 @@ namespace kvloupe {
 // Index into LaneRecord::staged_steps() of the last one up to `step`; empty where there is none. O(log steps).
 std::optional<std::size_t> stagedAtOrBefore(const LaneRecord& lane, int step);
 
-// "stages are measured in every 4th step", by the distances of the staged steps up to `step`; "" where fewer than two are.
+// "stages are measured in one step of 4", by the distances of the newest staged steps up to `step`, because the cadence can be
+// changed while the session runs; "" where they differ, where fewer than two are, and where `step` lies farther behind them.
 QString cadenceText(const LaneRecord& lane, int step);
 
 class StagedSteps {

@@ -4,6 +4,7 @@
 #include "views/format.h"
 #include "views/palette.h"
 #include "views/stage_look.h"
+#include "views/step_profile.h"
 #include "views/table_picture.h"
 
 #include <QBrush>
@@ -76,6 +77,7 @@ void StagesModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
         m_stepsSummed = 0;
         m_step = -1;
     }
+    m_computes = !m_progress || computes(m_progress->record().info());
     if (m_progress) {
         m_progress->advance();
         step = std::min(step, static_cast<int>(m_progress->steps()) - 1);
@@ -121,8 +123,16 @@ const StageSums& StagesModel::pinnedOf(int row) const {
 }
 
 QString StagesModel::boundText(int row) const {
+    if (!m_computes) return tr("does not apply: no arithmetic");
     if (!m_ceilings.measured()) return tr("not measured yet");
     return limitName(bound_of(sumsOf(row).work(), m_ceilings).limit);
+}
+
+bool StagesModel::aboveCeiling() const {
+    return std::any_of(m_rows.begin(), m_rows.end(), [this](StageKind kind) {
+        const StageBound bound = bound_of(sums(kind).work(), m_ceilings);
+        return bound.of_memory > 1 || bound.of_compute > 1;
+    });
 }
 
 void StagesModel::setLook(const Palette& palette, const QFont& font) {
@@ -176,9 +186,11 @@ StagesModel::Number StagesModel::number(int row, int column) const {
         return ratio(value, value > 0, QString::number(value / 1e9, 'f', value < 1e10 ? 2 : 1));
     }
     case ofMemory:
+        if (!m_computes) return {0, false, tr("does not apply"), {}, Origin::derived};
         if (m_ceilings.read_bandwidth <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
         return ratio(bound.of_memory, timed && own.bytes > 0, formatPercent(bound.of_memory));
     case ofCompute:
+        if (!m_computes) return {0, false, tr("does not apply"), {}, Origin::derived};
         if (m_ceilings.matrix_rate <= 0) return {0, false, tr("not measured yet"), {}, Origin::derived};
         return ratio(bound.of_compute, timed && own.flops > 0, formatPercent(bound.of_compute));
     case timeChange: {
@@ -250,7 +262,8 @@ QVariant StagesModel::data(const QModelIndex& index, int role) const {
         return column == boundBy && !m_ceilings.measured() ? QBrush(m_palette->ink3) : QVariant();
     case Qt::ToolTipRole: {
         if (column == stage || column == perLayer) return {};
-        if (column == boundBy || column == ofMemory || column == ofCompute) return stageTip(sumsOf(row).work(), m_ceilings);
+        if (column == boundBy || column == ofMemory || column == ofCompute)
+            return m_computes ? stageTip(sumsOf(row).work(), m_ceilings) : boundText(row);
         const Number own = number(row, column);
         return own.exists ? tr("%1 (%2)").arg(own.text, originName(own.origin)) : QString();
     }

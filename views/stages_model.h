@@ -61,6 +61,8 @@ public:
     const StageSums& sums(StageKind kind) const { return m_sums[static_cast<std::size_t>(kind)]; }
     const StageSums& total() const { return m_total; }
     std::size_t stepsSummed() const { return m_stepsSummed; }
+    // A stage shown has a rate above a ceiling.
+    bool aboveCeiling() const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
@@ -91,6 +93,7 @@ private:
     LaneId m_lane;
     std::optional<LaneProgress> m_progress;
     bool m_summed = false;
+    bool m_computes = true;       // the lane has a model
     int m_step = -1;              // up to which m_sums count
     std::size_t m_stepsSummed = 0;
     std::array<StageSums, stage_kind_count> m_sums;

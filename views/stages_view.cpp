@@ -3,6 +3,7 @@
 
 #include "views/data_sheet.h"
 #include "views/format.h"
+#include "views/stage_look.h"
 #include "views/staged_steps.h"
 #include "views/step_profile.h"
 
@@ -91,6 +92,12 @@ void StagesView::updateColumns() {
 }
 
 void StagesView::showCeilings(const LaneRecord& lane) {
+    if (!computes(lane.info())) {
+        m_ceilingsLabel->setText(tr("ceilings do not apply: no arithmetic"));
+        m_ceilingsLabel->setToolTip({});
+        m_measure->hide();
+        return;
+    }
     QString text = ceilingsText(m_ceilings);
     const QString sheet = dataSheetText(data_sheet_of(lane.info().device));
     if (!sheet.isEmpty()) text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + sheet;
@@ -124,6 +131,7 @@ void StagesView::refresh() {
     m_pin->setEnabled(m_model->pinned() || !summed);
     const QString name = QString::fromStdString(lane->info().name), number = formatCount(static_cast<quint64>(asked));
     setFooter(summed && m_model->rowCount() == 0 ? tr("No decode step with stages up to step %1.").arg(number)
+              : m_model->aboveCeiling()          ? tr("More than 100 %: %1.").arg(aboveCeilingText())
                                                  : QString());
     QString text =
         summed ? tr("%1 · sum of %2 decode steps up to step %3").arg(name, formatCount(m_model->stepsSummed()), number)
@@ -138,7 +146,8 @@ void StagesView::refresh() {
                 tr(" of %1").arg(QString::fromStdString(cursor()->recording()->lane(m_model->pinnedLane()).info().name));
     }
     const QString cadence = cadenceText(*lane, asked);
-    if (!cadence.isEmpty()) text += QStringLiteral(" · ") + cadence;
+    for (const QString& more : {cadence, stoppedText(*cursor())})
+        if (!more.isEmpty()) text += QStringLiteral(" · ") + more;
     setSubtitle(text);
     bool narrow = false;
     for (int column = 0; column < m_proxy->columnCount() && !narrow; ++column)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/step_profile.h"
 
+#include "views/cursor.h"
 #include "views/format.h"
 #include "views/median.h"
 #include "views/staged_steps.h"
@@ -19,6 +20,10 @@ constexpr std::size_t least_layers = 4;    // a median and a spread of fewer say
 constexpr double deviations = 3, least_excess = 0.05;
 
 QString translated(const char* text) { return QCoreApplication::translate("kvloupe::step_profile", text); }
+
+QString perSecond(double value) {
+    return value < 1000 ? QString::number(value, 'f', 1) : formatCount(static_cast<quint64>(std::llround(value)));
+}
 
 QString numbered(int step) { return formatCount(static_cast<quint64>(std::max(0, step))); }
 
@@ -120,9 +125,34 @@ QString stepName(const StepProfile& profile) {
     return translated("Step %1").arg(numbered(profile.step));
 }
 
+bool computes(const LaneInfo& lane) { return lane.layers > 0; }
+
+QString stepRateText(const StepRecord& step, const LaneInfo& lane) {
+    const auto ns = static_cast<double>(step.duration_ns);
+    const QString time = formatDuration(ns);
+    const std::uint64_t made = std::uint64_t{step.decode_tokens} + step.prefill_tokens;
+    if (!computes(lane) || ns <= 0 || made == 0) return time;
+    if (!lane.kv_cache) {
+        const QString text = step.computed_tokens == 1 ? translated("1 token computed in %1").arg(time)
+                                                       : translated("%1 tokens computed in %2")
+                                                             .arg(formatCount(step.computed_tokens), time);
+        if (step.decode_tokens == 0) return text;
+        return translated("%1, %2 new per second").arg(text, perSecond(step.decode_tokens * 1e9 / ns));
+    }
+    return translated("%1, %2 tokens per second").arg(time, perSecond(static_cast<double>(made) * 1e9 / ns));
+}
+
 QString otherStepText(const StepProfile& profile) {
     if (profile.asked == profile.step) return {};
     return translated("step %1 has no stages; showing step %2").arg(numbered(profile.asked), numbered(profile.step));
+}
+
+QString stoppedText(const Cursor& cursor) {
+    if (!cursor.laneRecord()) return {};
+    const int last = cursor.stepOf(cursor.lane()), behind = cursor.step() - last;
+    // While steps fly past, the lanes of one step are not published at once.
+    if (last < 0 || behind < (cursor.recording()->phase() == Phase::running ? 2 : 1)) return {};
+    return translated("stopped at step %1").arg(numbered(last));
 }
 
 QString noStagesText(const LaneRecord* lane, int step) {
@@ -132,9 +162,10 @@ QString noStagesText(const LaneRecord* lane, int step) {
                              .arg(numbered(step), QString::fromStdString(lane->info().name));
     if (lane->staged_steps().size() == 0)
         return text + QLatin1Char(' ') +
-               (lane->info().attention_variant == "none"
+               (!computes(lane->info())
                     ? translated("The lane has no model: it accounts for blocks, and has no stages.")
-                    : translated("They come with every n-th step, as the scenario’s “stages_every” says."));
+                    : translated("Stages are measured in every n-th step: Analyse ▸ Measure stages, or the scenario’s "
+                                 "“stages_every”."));
     return text + QLatin1Char(' ') +
            translated("Step %1 is the first that has them.")
                .arg(numbered(static_cast<int>(lane->staged_steps()[0].step)));

@@ -15,6 +15,8 @@
 
 namespace kvloupe {
 
+class Cursor;
+
 struct ProfiledStage {
     StageRecord record;
     double beginNs = 0;               // since the first stage began, derived: the sum of those before it
@@ -65,8 +67,15 @@ QString outlierRule();   // the same in words
 QString outlierText(const ProfiledLayer& layer);
 // "Decode step 1,024", "Prefill step 3", "Step 7" (both, or nothing computed)
 QString stepName(const StepProfile& profile);
+// "29.1 ms, 34.4 tokens per second". New tokens count: those decoded and prompt tokens; a lane without a cache computes the
+// prefix again, which makes no token: "127 tokens computed in 29.1 ms". The time alone where nothing is computed.
+QString stepRateText(const StepRecord& step, const LaneInfo& lane);
+// False for a lane that accounts for blocks and has no model: rates and ceilings do not apply to it.
+bool computes(const LaneInfo& lane);
 // "step 40 has no stages; showing step 36", or "" where the step asked for has them.
 QString otherStepText(const StepProfile& profile);
+// "stopped at step 84": the lane in focus recorded its last step before the cursor's; "" where it did not.
+QString stoppedText(const Cursor& cursor);
 // Why nothing can be shown at that step, one sentence.
 QString noStagesText(const LaneRecord* lane, int step);
 

@@ -21,10 +21,6 @@ constexpr double most_above = 1.6;       // bars end at so many times the ceilin
 
 QString microseconds(double ns) { return formatDuration(ns); }
 
-QString perSecond(double value) {
-    return value < 1000 ? QString::number(value, 'f', 1) : formatCount(static_cast<quint64>(std::llround(value)));
-}
-
 QString gigabytes(double bytesPerSecond) {
     const double value = bytesPerSecond / 1e9;
     return value < 0.095 ? QString::number(value, 'g', 1) : QString::number(value, 'f', value < 9.95 ? 1 : 0);
@@ -49,10 +45,7 @@ void StepTimelineView::paintTitle(const Canvas& canvas, const StepTimelineFrame&
     const TextStyle bold{12, QFont::DemiBold, {}, false}, plain{12, QFont::Normal, {}, false};
     const TextStyle aside{11, QFont::Normal, canvas.colours().ink2, false};
     const StepRecord& record = m_profile->record;
-    QString time = formatDuration(m_profile->stepNs());
-    if (m_profile->stepNs() > 0 && record.computed_tokens > 0)
-        time += tr(", %1 tokens per second")
-                    .arg(perSecond(static_cast<double>(record.computed_tokens) * 1e9 / m_profile->stepNs()));
+    const QString time = stepRateText(record, cursor()->laneRecord()->info());
     const QString name = stepName(*m_profile), other = otherStepText(*m_profile);
     const double needed = canvas.width(name, bold) + canvas.width(time, plain) + canvas.u(30) +
                           (other.isEmpty() ? 0 : canvas.width(other, aside) + canvas.u(14));
@@ -279,7 +272,8 @@ void StepTimelineView::paintBars(const Canvas& canvas, const StepTimelineFrame& 
     painter.restore();
     if (frame.caption.isEmpty()) return;
     QString left = tr("GB/s of each stage ◐");
-    if (ceiling <= 0) left += tr(" · what memory reaches is not measured yet: “Measure ceilings” in Stages");
+    if (ceiling <= 0 && computes(cursor()->laneRecord()->info()))
+        left += tr(" · what memory reaches is not measured yet: “Measure ceilings” in Stages");
     if (m_profile->stepNs() < m_profile->stagesNs)
         left += tr(" · the stages add up to %1 more than the step")
                     .arg(microseconds(m_profile->stagesNs - m_profile->stepNs()));

@@ -75,7 +75,8 @@ void StepTimelineView::explain() {
         text += from == to ? tr(", then layer %1 · F shows all").arg(from->layer)
                            : tr(", then layers %1–%2 · F shows all").arg(from->layer).arg(to->layer);
     const QString cadence = cadenceText(lane, m_profile->asked);
-    if (!cadence.isEmpty()) text += QStringLiteral(" · ") + cadence;
+    for (const QString& more : {cadence, stoppedText(*cursor())})
+        if (!more.isEmpty()) text += QStringLiteral(" · ") + more;
     if (cursor()->locked().layer) text += tr(" · layer %1 locked, Esc clears").arg(*cursor()->locked().layer);
     setSubtitle(text);
 }

@@ -29,6 +29,7 @@ TablePane::TablePane(QString id, QString title, Cursor* cursor, QWidget* parent)
     m_table->setAccessibleName(this->title());
     m_table->viewport()->installEventFilter(this);
     m_footer = new QLabel(m_body);
+    m_footer->setObjectName(QStringLiteral("footer"));
     m_footer->setWordWrap(true);
     m_footer->setContentsMargins(10, 3, 10, 5);
     m_footer->hide();
@@ -134,7 +135,8 @@ QString TablePane::csv() const { return tableCsv(*m_table->model()); }
 void TablePane::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const double footer = m_footerText.isEmpty() ? 0 : canvas.u(22);
-    paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight);
+    paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight,
+               columnsByWeight());
     if (footer > 0)
         canvas.text(QRectF(area.left() + canvas.u(10), area.bottom() - footer, area.width() - canvas.u(20), footer),
                     m_footerText, {11, QFont::Normal, palette_().ink2, false});

@@ -175,7 +175,7 @@ void styleTable(QTableView* table, const Palette& palette, double rowHeight, dou
 }
 
 void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow,
-                double rowHeightAtFull) {
+                double rowHeightAtFull, const std::vector<int>& byWeight) {
     const int columns = model.columnCount(), rows = model.rowCount();
     if (columns == 0) return;
     const double rowHeight = canvas.u(rowHeightAtFull), padding = canvas.u(12);
@@ -202,7 +202,13 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
         widths[static_cast<std::size_t>(c)] = width + padding;
         total += width + padding;
     }
-    // Too wide: the widest columns give way.
+    // Too wide: the least telling columns are left out, or else the widest give way.
+    int leftOut = 0;
+    for (std::size_t i = byWeight.size(); i > 1 && total > area.width() + 1; --i, ++leftOut) {
+        double& width = widths[static_cast<std::size_t>(byWeight[i - 1])];
+        total -= width;
+        width = 0;
+    }
     while (total > area.width() + 1) {
         const auto widest = std::max_element(widths.begin(), widths.end());
         const double take = std::min(total - area.width(), std::max(*widest * 0.1, 1.0));
@@ -213,10 +219,12 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
     // What is left over is shared out where every column is short; a long last column takes it.
     const bool sharesRoom = rowHeightAtFull > 19;
     if (total < area.width() && sharesRoom)
-        for (double& width : widths) width += (area.width() - total) / columns;
+        for (double& width : widths)
+            if (width > 0) width += (area.width() - total) / (columns - leftOut);
     double x = area.left();
     for (int c = 0; c < columns; ++c) {
         const double width = widths[static_cast<std::size_t>(c)];
+        if (width <= 0) continue;
         const QRectF column(x + padding / 2, area.top(), width - padding, canvas.u(22));
         const bool right = shown > 0 && (cell(model, firstRow, c, originRole).isValid() ||
                                          (cell(model, firstRow, c, Qt::TextAlignmentRole).toInt() & Qt::AlignRight));
@@ -235,10 +243,17 @@ void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemMod
     canvas.painter().setPen(QPen(canvas.colours().line, 1));
     canvas.painter().drawLine(QPointF(area.left(), area.top() + canvas.u(22)),
                               QPointF(area.right(), area.top() + canvas.u(22)));
-    if (cut)
-        canvas.text(QRectF(area.left() + padding / 2, area.top() + canvas.u(23) + shown * rowHeight, area.width(), rowHeight),
-                    QCoreApplication::translate("kvloupe::table", "%1 more rows: export as CSV for all")
-                        .arg(formatCount(static_cast<quint64>(rows - firstRow - shown))),
+    QStringList notes;
+    const auto count = [](int number) { return formatCount(static_cast<quint64>(number)); };
+    if (cut) notes << QCoreApplication::translate("kvloupe::table", "%1 more rows").arg(count(rows - firstRow - shown));
+    if (leftOut > 0)
+        notes << (leftOut == 1 ? QCoreApplication::translate("kvloupe::table", "1 column has no room")
+                               : QCoreApplication::translate("kvloupe::table", "%1 columns have no room").arg(count(leftOut)));
+    if (!notes.isEmpty())
+        canvas.text(QRectF(area.left() + padding / 2, area.top() + canvas.u(23) + shown * rowHeight, area.width() - padding,
+                           rowHeight),
+                    QCoreApplication::translate("kvloupe::table", "%1: export as CSV for all")
+                        .arg(notes.join(QStringLiteral(", "))),
                     {11, QFont::Normal, canvas.colours().ink3, false});
 }
 

@@ -6,6 +6,8 @@
 #include <QRectF>
 #include <QString>
 
+#include <vector>
+
 class QAbstractItemModel;
 class QTableView;
 
@@ -38,9 +40,11 @@ inline constexpr int focusRole = 0x0100 + 58;
 void styleTable(QTableView* table, const Palette& palette, double rowHeight, double scale);
 
 // Header and as many rows from `firstRow` as fit; a last line says how many are left out. rowHeight: at 100 %;
-// tables with rows higher than 19 (lanes, stages) spread their columns over the width.
+// tables with rows higher than 19 (lanes, stages) spread their columns over the width. byWeight: columns, the most telling
+// first; in a narrow area the last of them are left out, and a line below says so. Empty: all are drawn, and the widest give
+// way.
 void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0,
-                double rowHeight = 19);
+                double rowHeight = 19, const std::vector<int>& byWeight = {});
 
 // RFC 4180: header row, then all rows.
 QString tableCsv(const QAbstractItemModel& model);

@@ -4,6 +4,8 @@
 #include "views/csv_line.h"
 #include "views/data_sheet.h"
 #include "views/format.h"
+#include "views/median.h"
+#include "views/step_profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,6 +23,13 @@ QString perToken(double ns) {
 QString signedPercent(double share) {
     const QString text = formatPercent(std::abs(share));
     return (share < 0 ? QString(QChar(0x2212)) : QStringLiteral("+")) + text;
+}
+
+double medianTime(std::span<const DecodePoint> points) {
+    std::vector<double> times;
+    times.reserve(points.size());
+    for (const DecodePoint& point : points) times.push_back(point.ns);
+    return medianOf(times);
 }
 
 bool windowed(const LaneInfo& info) {
@@ -46,7 +55,7 @@ void TimePerTokenView::setCeilings(const Ceilings& ceilings) {
 QString TimePerTokenView::emptyText(const LaneRecord* lane, int step) const {
     if (!lane) return tr("Nothing is open. Open a model or a scenario.");
     const QString name = QString::fromStdString(lane->info().name);
-    if (lane->info().attention_variant == "none")
+    if (!computes(lane->info()))
         return tr("Lane %1 has no model: its steps account for blocks, and their time says nothing about a token’s.")
             .arg(name);
     if (!lane->info().kv_cache)
@@ -66,8 +75,9 @@ void TimePerTokenView::readSteps(const LaneRecord& lane) {
     if (m_seen != cursor()->sharedRecording() || m_lane != cursor()->lane()) {
         m_seen = cursor()->sharedRecording();
         m_lane = cursor()->lane();
-        m_read = 0;
+        m_read = m_readStaged = 0;
         m_points.clear();
+        m_attention.clear();
     }
     for (const std::size_t end = lane.step_count(); m_read < end; ++m_read) {
         const StepRecord& step = lane.step(m_read);
@@ -77,21 +87,46 @@ void TimePerTokenView::readSteps(const LaneRecord& lane) {
     }
 }
 
+// After readSteps(): a step's counters are there before its stages, which may come later.
+void TimePerTokenView::readAttention(const LaneRecord& lane) {
+    for (const std::size_t end = lane.staged_steps().size(); m_readStaged < end; ++m_readStaged) {
+        const LaneRecord::StageRange& staged = lane.staged_steps()[m_readStaged];
+        if (staged.step >= m_read) break;
+        const StepRecord& step = lane.step(staged.step);
+        if (step.prefill_tokens > 0 || step.decode_tokens == 0) continue;
+        double ns = 0;
+        for (std::uint64_t i = staged.range.begin; i < staged.range.end; ++i)
+            if (lane.stages()[i].kind == StageKind::attention) ns += static_cast<double>(lane.stages()[i].duration_ns);
+        m_attention.push_back({static_cast<int>(staged.step), step.decode_tokens, step.context_tokens, ns});
+    }
+}
+
 void TimePerTokenView::refresh() {
     const LaneRecord* lane = cursor()->laneRecord();
     const int step = lane ? cursor()->stepOf(cursor()->lane()) : -1;
     m_fit.reset();
     m_prediction.reset();
+    m_attentionGrowth.reset();
+    m_doubt = FitDoubt::none;
     m_dots.clear();
     m_shown = 0;
     if (lane && lane->info().kv_cache) {
         readSteps(*lane);
-        const auto end = std::upper_bound(m_points.begin(), m_points.end(), step,
-                                          [](int at, const DecodePoint& point) { return at < point.step; });
-        m_shown = static_cast<std::size_t>(end - m_points.begin());
+        readAttention(*lane);
+        const auto upToCursor = [step](const std::vector<DecodePoint>& of) {
+            const auto end = std::upper_bound(of.begin(), of.end(), step,
+                                              [](int at, const DecodePoint& point) { return at < point.step; });
+            return static_cast<std::size_t>(end - of.begin());
+        };
+        m_shown = upToCursor(m_points);
         m_dots = contextBins(points(), context_ranges);
         m_fit = fitDecode(m_dots);
-        if (m_fit)
+        if (m_fit) {
+            m_medianNs = medianTime(points());
+            m_attentionGrowth = attentionGrowthOf(*m_fit, {m_attention.data(), upToCursor(m_attention)});
+            m_doubt = doubtOf(*m_fit, m_attentionGrowth);
+        }
+        if (m_fit && m_doubt == FitDoubt::none)
             m_prediction = predictDecode(*m_fit, static_cast<double>(lane->info().weight_bytes),
                                          static_cast<double>(lane->info().bytes_per_token), m_ceilings.read_bandwidth);
     }
@@ -136,20 +171,8 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     dots.colour = colours.ink1;
     dots.shape = PlotCurve::Shape::dots;
     const int measured = m_plot->addCurve(dots);
-    const auto pale = [&](QColor colour) {
-        colour.setAlphaF(0.32f);
-        return colour;
-    };
-    const QVector<double> ends{0, m_fit->most};
-    const double flat = std::max(0.0, m_fit->fixedNs);
-    m_plot->replace(floor, ends, {0, 0});
-    m_plot->replace(fixed, ends, {flat, flat});
-    m_plot->replace(fitted, ends, {m_fit->at(0), m_fit->at(m_fit->most)});
-    m_plot->fillBetween(fixed, floor, pale(colours.weights));
-    if (m_fit->nsPerToken > 0) m_plot->fillBetween(fitted, fixed, pale(colours.keysValues));
-    if (m_prediction)
-        m_plot->replace(predicted, {m_fit->least, m_fit->most},
-                        {m_prediction->at(m_fit->least), m_prediction->at(m_fit->most)});
+    if (m_doubt == FitDoubt::none) drawFit(floor, fixed, fitted, predicted);
+    else m_plot->replace(fitted, {m_fit->least, m_fit->most}, {m_medianNs, m_medianNs});
     QVector<double> x, y;
     std::vector<double> heights;
     for (const ContextBin& dot : m_dots) {
@@ -159,10 +182,8 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     }
     m_plot->replace(measured, x, y);
     // Steps that something interrupted must not flatten all others: what lies above the picture is counted.
-    const double lineEnds =
-        std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
     const double highest = *std::max_element(heights.begin(), heights.end());
-    m_top = lineEnds * 1.15 + 6 * m_fit->residualNs;
+    m_top = highestLine() * 1.15 + 6 * m_fit->residualNs;
     if (highest < m_top * 1.5) m_top = std::max(m_top, highest * 1.08);
     const auto above = std::count_if(heights.begin(), heights.end(), [this](double ns) { return ns > m_top; });
     m_above = static_cast<std::size_t>(above);
@@ -172,6 +193,51 @@ void TimePerTokenView::draw(const LaneRecord& lane, int step) {
     addMarks(lane, step);
     if (kept.isValid()) m_plot->setZoomState(kept);
     m_plot->update_();
+}
+
+void TimePerTokenView::drawFit(int floor, int fixed, int fitted, int predicted) {
+    const Palette& colours = palette_();
+    const auto pale = [](QColor colour) {
+        colour.setAlphaF(0.32f);
+        return colour;
+    };
+    const QVector<double> ends{0, m_fit->most};
+    m_plot->replace(floor, ends, {0, 0});
+    m_plot->replace(fixed, ends, {m_fit->fixedNs, m_fit->fixedNs});
+    m_plot->replace(fitted, ends, {m_fit->at(0), m_fit->at(m_fit->most)});
+    m_plot->fillBetween(fixed, floor, pale(colours.weights));
+    if (m_fit->nsPerToken > 0) m_plot->fillBetween(fitted, fixed, pale(colours.keysValues));
+    if (m_prediction)
+        m_plot->replace(predicted, {m_fit->least, m_fit->most},
+                        {m_prediction->at(m_fit->least), m_prediction->at(m_fit->most)});
+}
+
+double TimePerTokenView::highestLine() const {
+    if (m_doubt != FitDoubt::none) {  // nearly all dots: which of them are the exception is not known
+        std::vector<double> times;
+        for (const ContextBin& dot : m_dots) times.push_back(dot.ns);
+        const auto high = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) * 95 / 100);
+        std::nth_element(times.begin(), high, times.end());
+        return std::max(m_medianNs, *high);
+    }
+    return std::max({m_fit->at(0), m_fit->at(m_fit->most), m_prediction ? m_prediction->at(m_fit->most) : 0.0});
+}
+
+QString TimePerTokenView::doubtText() const {
+    const QString r2 = QString::number(m_fit->r2, 'f', 2).replace(QLatin1Char('-'), QChar(0x2212));
+    const double span = m_fit->most - m_fit->least;
+    switch (m_doubt) {
+    case FitDoubt::scattered: return tr("no reliable slope: R² %1, the times do not follow the context").arg(r2);
+    case FitDoubt::falling: return tr("no reliable slope: R² %1, the times fall as the context grows").arg(r2);
+    case FitDoubt::belowZero:
+        return tr("no reliable slope: R² %1, the fixed part would be ◐ %2")
+            .arg(r2, QChar(0x2212) + formatDuration(-m_fit->fixedNs));
+    case FitDoubt::aboveAttention:
+        return tr("no reliable slope: R² %1, steps grow by ◐ %2, attention by ◐ %3")
+            .arg(r2, formatDuration(m_fit->nsPerToken * span), formatDuration(std::max(0.0, *m_attentionGrowth)));
+    case FitDoubt::none: break;
+    }
+    return {};
 }
 
 QString TimePerTokenView::fitText() const {
@@ -187,6 +253,42 @@ void TimePerTokenView::resizeEvent(QResizeEvent* event) {
         draw(*cursor()->laneRecord(), cursor()->stepOf(cursor()->lane()));
 }
 
+void TimePerTokenView::addFitMarks(const LaneInfo& info, PlotOverlayData& marks, bool high) const {
+    const Palette& colours = palette_();
+    const double here = m_fit->at(m_fit->most);
+    QString slope = tr("keys and values %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
+    if (m_fit->nsPerToken > 0)
+        slope += tr(" of context = %1")
+                     .arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
+    marks.notes.push_back({0, slope, PlotNote::Sample::fill, colours.keysValues});
+    if (high) {
+        marks.notes.push_back(
+            {0,
+             tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
+             PlotNote::Sample::fill, colours.weights});
+        marks.notes.push_back({0, fitText(), PlotNote::Sample::solid, colours.ink2});
+    }
+    marks.labels.push_back({0, here, originMark(Origin::derived), tr("fit %1").arg(formatDuration(here)), colours.ink1});
+    if (!m_prediction) {
+        marks.notes.push_back(
+            {0, tr("no prediction: “Measure ceilings” in Stages"), PlotNote::Sample::none, colours.ink2});
+        return;
+    }
+    const double there = m_prediction->at(m_fit->most);
+    marks.notes.push_back(
+        {0,
+         tr("○ predicted: bytes ÷ %1 + %2 fixed")
+             .arg(formatBandwidth(m_prediction->bytesPerSecond), formatDuration(m_prediction->fixedNs)),
+         PlotNote::Sample::dashed, colours.ink1});
+    if (there > 0)
+        marks.notes.push_back({0,
+                               tr("at %1 tokens: fit against prediction %2")
+                                   .arg(formatCount(static_cast<quint64>(std::llround(m_fit->most))),
+                                        signedPercent(here / there - 1)),
+                               PlotNote::Sample::none, colours.ink2});
+    marks.labels.push_back({0, there, originMark(Origin::predicted), formatDuration(there), colours.ink2});
+}
+
 void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     const Palette& colours = palette_();
     const LaneInfo& info = lane.info();
@@ -196,33 +298,12 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
         marks.notes.push_back(
             {0, m_dots.size() < m_shown ? tr("● measured, median of the steps at a context") : tr("● measured"),
              PlotNote::Sample::none, colours.ink1});
-    QString slope = tr("keys and values %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
-    if (m_fit->nsPerToken > 0)
-        slope += tr(" of context = %1")
-                     .arg(formatBandwidth(static_cast<double>(info.bytes_per_token) / m_fit->nsPerToken * 1e9));
-    else
-        slope =
-            tr("keys and values: no growth with context found, %1 per token").arg(derived(perToken(m_fit->nsPerToken)));
-    marks.notes.push_back({0, slope, PlotNote::Sample::fill, colours.keysValues});
-    if (high) {
-        marks.notes.push_back(
-            {0,
-             tr("weights %1 and fixed %2").arg(formatBytes(info.weight_bytes), derived(formatDuration(m_fit->fixedNs))),
-             PlotNote::Sample::fill, colours.weights});
-        marks.notes.push_back({0, fitText(), PlotNote::Sample::solid, colours.ink2});
-    }
-    if (m_prediction) {
-        marks.notes.push_back(
-            {0,
-             tr("○ predicted: bytes ÷ %1 + %2 fixed")
-                 .arg(formatBandwidth(m_prediction->bytesPerSecond), formatDuration(m_prediction->fixedNs)),
-             PlotNote::Sample::dashed, colours.ink1});
-        const double there = m_prediction->at(m_fit->most), here = m_fit->at(m_fit->most);
-        marks.labels.push_back(
-            {0, there, QStringLiteral("○"), signedPercent(here > 0 ? there / here - 1 : 0), colours.ink2});
+    if (m_doubt == FitDoubt::none) {
+        addFitMarks(info, marks, high);
     } else {
-        marks.notes.push_back(
-            {0, tr("no prediction: “Measure ceilings” in Stages"), PlotNote::Sample::none, colours.ink2});
+        marks.notes.push_back({0, doubtText(), PlotNote::Sample::none, colours.ink2});
+        marks.notes.push_back({0, tr("median of the steps ● %1").arg(formatDuration(m_medianNs)), PlotNote::Sample::solid,
+                               colours.ink2});
     }
     if (m_above > 0)
         marks.notes.push_back(
@@ -231,8 +312,6 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
     if (windowed(info))
         marks.notes.push_back(
             {0, tr("a window bounds what a step reads: not a line"), PlotNote::Sample::none, colours.ink2});
-    marks.labels.push_back(
-        {0, m_fit->at(m_fit->most), QStringLiteral("●"), formatDuration(m_fit->at(m_fit->most)), colours.ink1});
     if (m_shown > 0 && m_points[m_shown - 1].step == step && m_points[m_shown - 1].ns <= m_top) {
         const DecodePoint& now = m_points[m_shown - 1];
         marks.markers.push_back(
@@ -253,12 +332,19 @@ QString TimePerTokenView::tipAtContext(double context) const {
     const QString measured = originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(nearest->ns);
     lines << (nearest->steps == 1 ? tr("%1 in one step").arg(measured)
                                   : tr("%1, median of %2 steps").arg(measured, formatCount(nearest->steps)));
+    if (m_doubt != FitDoubt::none) {
+        lines << doubtText()
+              << tr("A slope is claimed where R² is at least 0.5, slope and fixed part are not negative, and, where stages\n"
+                    "are measured, steps grow by at most twice what their attention grows by.");
+        return lines.join(QLatin1Char('\n'));
+    }
     lines << tr("%1, here %2").arg(fitText(), derived(formatDuration(fitted)));
     if (m_prediction) {
         const double value = m_prediction->at(at);
-        lines << tr("predicted %1 %2, %3")
-                     .arg(originMark(Origin::predicted), formatDuration(value),
-                          signedPercent(fitted > 0 ? value / fitted - 1 : 0));
+        lines << tr("predicted %1 %2").arg(originMark(Origin::predicted), formatDuration(value));
+        if (value > 0)
+            lines << tr("against the prediction: measured %1, fit %2")
+                         .arg(signedPercent(nearest->ns / value - 1), signedPercent(fitted / value - 1));
     }
     return lines.join(QLatin1Char('\n'));
 }
@@ -271,7 +357,7 @@ QString TimePerTokenView::csv() const {
     for (const DecodePoint& point : points())
         text += csvLine({QString::number(point.step), QString::number(point.sequences), QString::number(point.context),
                          QString::number(point.ns, 'f', 0),
-                         m_fit ? QString::number(m_fit->at(point.context), 'f', 0) : QString(),
+                         m_fit && m_doubt == FitDoubt::none ? QString::number(m_fit->at(point.context), 'f', 0) : QString(),
                          m_prediction ? QString::number(m_prediction->at(point.context), 'f', 0) : QString()});
     return text;
 }

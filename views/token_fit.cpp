@@ -78,6 +78,21 @@ std::optional<TokenFit> fitDecode(std::span<const ContextBin> bins) {
     return fit;
 }
 
+FitDoubt doubtOf(const TokenFit& fit, std::optional<double> attentionGrowth) {
+    if (fit.r2 < least_r2) return FitDoubt::scattered;
+    if (fit.nsPerToken < 0) return FitDoubt::falling;
+    if (fit.fixedNs < 0) return FitDoubt::belowZero;
+    if (attentionGrowth && fit.nsPerToken * (fit.most - fit.least) > most_of_attention * std::max(0.0, *attentionGrowth))
+        return FitDoubt::aboveAttention;
+    return FitDoubt::none;
+}
+
+std::optional<double> attentionGrowthOf(const TokenFit& fit, std::span<const DecodePoint> attention) {
+    const auto own = fitDecode(contextBins(attention, context_ranges));
+    if (!own) return std::nullopt;
+    return own->nsPerToken * (fit.most - fit.least);
+}
+
 std::optional<TokenPrediction> predictDecode(const TokenFit& fit, double weightBytes, double bytesPerToken,
                                              double bytesPerSecond) {
     if (bytesPerSecond <= 0) return std::nullopt;

@@ -51,6 +51,24 @@ inline constexpr double least_context_span = 8;  // tokens
 inline constexpr std::size_t context_ranges = 200;
 std::optional<TokenFit> fitDecode(std::span<const ContextBin> bins);
 
+// Why no slope is claimed. Anything that drifts while the context grows (a clock that throttles, another program's load)
+// tilts the line too; it is told apart from keys and values by what they can do. The rule, in this order:
+//   scattered       R² is below 0.5: the times do not follow the context
+//   falling         the slope is negative: reading more keys and values cannot save time
+//   belowZero       the fixed part is negative: weights and launches cannot take less than no time
+//   aboveAttention  where stages are measured: slope * span of contexts > 2 * growth of the attention stage over that span
+enum class FitDoubt : std::uint8_t { none, scattered, falling, belowZero, aboveAttention };
+
+inline constexpr double least_r2 = 0.5;
+inline constexpr double most_of_attention = 2;
+
+// attentionGrowth: nanoseconds that the attention stage takes more at fit.most than at fit.least; empty where no stages tell.
+FitDoubt doubtOf(const TokenFit& fit, std::optional<double> attentionGrowth);
+
+// The growth of attention from its own points (ns: its time in a decode step), by a line of the same kind; empty where they
+// are too few for one.
+std::optional<double> attentionGrowthOf(const TokenFit& fit, std::span<const DecodePoint> attention);
+
 // What bytes alone ask for: (weights + context * bytes per token) / bandwidth + fixed. `fixed` is what the fit takes more
 // than that at the shortest measured context, at least 0: so the prediction starts where the measurement does, and their
 // difference at the longest context is one between slopes.

@@ -25,6 +25,7 @@ struct ProfileOptions {
     std::uint64_t slow_ns = 10'000;      // that its attention takes longer
     double bandwidth = 88e9;             // bytes per second that the stages reach
     std::uint64_t between_ns = 40'000;   // of a step, outside its stages
+    std::uint64_t drift_ns = 0;          // of a step, outside its stages, for each step before it
     std::uint32_t sequences = 1;
     bool kv_cache = true;
     std::string attention_variant = "GQA";
@@ -81,7 +82,7 @@ public:
         for (const StageRecord& stage : stages) sum += stage.duration_ns;
         lane.begin_step();
         if (index % m_options.stages_every == 0) lane.stages(index, stages);
-        m_time += sum + m_options.between_ns;
+        m_time += sum + m_options.between_ns + m_options.drift_ns * index;
         m_writer.set_time(m_time);
         lane.end_step(record);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Renders the tab Profile to PNG, for people to look at: each view alone and all of them as the tab lays them out; light,
-// dark, at 125 %, narrow, in a small window. kvloupe_profile_pictures FOLDER [VIEW-ID…] [--layers=N] [--bare] [--device=NAME]
+// dark, at 125 %, narrow, in a small window. kvloupe_profile_pictures FOLDER [VIEW-ID…] [--layers=N] [--drift=NS] [--bare] [--device=NAME]
 // --bare: ceilings not measured.
 #include "tests/views/picture_look.h"
 #include "tests/views/profile_fixture.h"
@@ -55,11 +55,12 @@ int main(int argc, char** argv) {
         const QString value = argument.section(QLatin1Char('='), 1);
         if (argument.startsWith(QLatin1String("--layers="))) options.layers = static_cast<std::uint16_t>(value.toInt());
         if (argument.startsWith(QLatin1String("--device="))) options.device = value.toStdString();
+        if (argument.startsWith(QLatin1String("--drift="))) options.drift_ns = value.toULongLong();
         bare = bare || argument == QLatin1String("--bare");
         arguments.removeAll(argument);
     }
     if (arguments.isEmpty()) {
-        QTextStream(stderr) << "kvloupe_profile_pictures FOLDER [VIEW-ID…] [--layers=N] [--bare] [--device=NAME]\n";
+        QTextStream(stderr) << "kvloupe_profile_pictures FOLDER [VIEW-ID…] [--layers=N] [--drift=NS] [--bare] [--device=NAME]\n";
         return 2;
     }
     const QDir folder(arguments.takeFirst());

@@ -6,12 +6,15 @@
 #include "tests/views/memory_fixture.h"
 #include "tests/views/profile_fixture.h"
 #include "views/roofline_view.h"
+#include "views/staged_steps.h"
 #include "views/stages_view.h"
+#include "views/step_profile.h"
 #include "views/table_picture.h"
 #include "views/time_per_token_view.h"
 
 #include <QHeaderView>
 #include <QRegularExpression>
+#include <QLabel>
 #include <QSignalSpy>
 #include <QTableView>
 
@@ -106,13 +109,45 @@ private Q_SLOTS:
         // The prediction reads at the ceiling: it ends below what was measured.
         const double share = view.predicted()->at(view.fitted()->most) / view.fitted()->at(view.fitted()->most) - 1;
         QVERIFY(share < 0 && share > -0.06);
-        bool printed = false;
-        for (const PlotLabel& label : marks.labels)
-            printed = printed || label.detail.contains(QString::number(-share * 100, 'f', 1));
-        QVERIFY(printed);
+        const double above = view.fitted()->at(view.fitted()->most) / view.predicted()->at(view.fitted()->most) - 1;
+        QVERIFY2(notes.contains(QStringLiteral("fit against prediction +%1").arg(QString::number(above * 100, 'f', 1))),
+                 qPrintable(notes));
+        // Both ends of the lines are no measurement.
+        QCOMPARE(marks.labels.size(), std::size_t{2});
+        QCOMPARE(marks.labels[0].name, QStringLiteral("◐"));
+        QVERIFY(marks.labels[0].detail.startsWith(QStringLiteral("fit ")));
+        QCOMPARE(marks.labels[1].name, QStringLiteral("○"));
         m_cursor->setStep(20);
         QCOMPARE(view.points().size(), std::size_t{20});
         QCOMPARE(rowsOf(view.csv()).size(), 21);
+    }
+
+    void timePerTokenClaimsNothingOfAMachineThatDrifts() {
+        ProfileOptions options;
+        options.drift_ns = 200'000;  // attention adds 33.5 µs a step
+        m_cursor->setRecording(ProfileRecording::make(options));
+        m_cursor->setStep(63);
+        TimePerTokenView view(m_cursor.get());
+        view.setCeilings(profileCeilings());
+        show(view, 600, 340);
+        QVERIFY(view.fitted() && view.fitted()->r2 > 0.99);
+        QVERIFY(view.doubt() == FitDoubt::aboveAttention);
+        QVERIFY(!view.predicted());
+        QString notes;
+        for (const PlotNote& note : view.plot()->overlay().notes) notes += note.text + QLatin1Char('\n');
+        QVERIFY2(notes.contains(QStringLiteral("no reliable slope: R²")) && notes.contains(QStringLiteral("attention by")) &&
+                     notes.contains(QStringLiteral("median of the steps")),
+                 qPrintable(notes));
+        QVERIFY2(!notes.contains(QStringLiteral("GB/s")) && !notes.contains(QStringLiteral("keys and values")) &&
+                     !notes.contains(QStringLiteral("fixed")),
+                 qPrintable(notes));
+        QVERIFY(view.plot()->overlay().labels.empty());
+        QCOMPARE(rowsOf(view.csv()).last()[4], QString());
+        // Without stages nobody can tell drift from keys and values: the line is claimed, by its own figures.
+        options.stages_every = 1000;
+        m_cursor->setRecording(ProfileRecording::make(options));
+        m_cursor->setStep(63);
+        QVERIFY(view.doubt() == FitDoubt::none && view.predicted());
     }
 
     void timePerTokenSaysWhyThereIsNoLine() {
@@ -129,9 +164,62 @@ private Q_SLOTS:
                  qPrintable(view.accessibleDescription()));
         options.kv_cache = true;
         options.attention_variant = "none";
+        options.layers = 0;
         m_cursor->setRecording(ProfileRecording::make(options));
         QVERIFY2(view.accessibleDescription().contains(QStringLiteral("no model")),
                  qPrintable(view.accessibleDescription()));
+    }
+
+    void theCadenceIsThatOfTheNewestSteps() {
+        RecordingWriter writer("cadence", 1 << 16);
+        LaneWriter& lane = writer.add_lane({}, std::make_shared<VocabularyText>());
+        writer.lanes_complete();
+        StageRecord stage;
+        stage.kind = StageKind::qkv;
+        stage.layer = 0;
+        stage.calls = 1;
+        for (std::uint64_t i = 0; i < 60; ++i) {
+            lane.begin_step();
+            if (i < 20 || i % 10 == 0) lane.stages(i, std::vector{stage});
+            lane.end_step({});
+        }
+        QVERIFY(cadenceText(lane.record(), 19).contains(QStringLiteral("every step")));
+        QCOMPARE(cadenceText(lane.record(), 29), QString());  // none since step 20, though each one before had them
+        QVERIFY2(cadenceText(lane.record(), 45).contains(QStringLiteral("one step of 10")),
+                 qPrintable(cadenceText(lane.record(), 45)));
+    }
+
+    void newTokensMakeTheRateAndRecomputedOnesDoNot() {
+        StepRecord step;
+        step.duration_ns = 10'000'000;
+        step.decode_tokens = 2;
+        step.computed_tokens = 2;
+        LaneInfo lane;
+        lane.layers = 30;
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("10.0 ms, 200.0 tokens per second"));
+        step.prefill_tokens = 125;
+        step.computed_tokens = 127;
+        QVERIFY(stepRateText(step, lane).endsWith(QStringLiteral("12,700 tokens per second")));
+        lane.kv_cache = false;
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("127 tokens computed in 10.0 ms, 200.0 new per second"));
+        lane.layers = 0;  // accounts for blocks: computes nothing
+        QCOMPARE(stepRateText(step, lane), QStringLiteral("10.0 ms"));
+    }
+
+    void aShareAboveItsCeilingIsExplained() {
+        m_cursor->setRecording(ProfileRecording::make());
+        m_cursor->setStep(10);
+        StagesView view(m_cursor.get());
+        Ceilings low = profileCeilings();
+        low.read_bandwidth = 20e9;  // stages reach 88
+        view.setCeilings(low);
+        show(view, 1600, 420);
+        QVERIFY(view.model()->aboveCeiling());
+        const auto* footer = view.findChild<QLabel*>(QStringLiteral("footer"));
+        QVERIFY(footer && footer->isVisible() && footer->text().contains(QStringLiteral("above the ceiling")));
+        view.setCeilings(profileCeilings());
+        QVERIFY(!view.model()->aboveCeiling());
+        QVERIFY(!footer->text().contains(QStringLiteral("above the ceiling")));
     }
 
     void aPinnedStepIsComparedWith() {

@@ -241,6 +241,24 @@ private Q_SLOTS:
         QVERIFY(fitOf(lineOf(100, 1, 10, 16)));
     }
 
+    void aSlopeThatKeysAndValuesCannotMakeIsDoubted() {
+        const auto good = fitOf(lineOf(3'000'000, 265, 256, 400));
+        QVERIFY(doubtOf(*good, std::nullopt) == FitDoubt::none);
+        const double growth = good->nsPerToken * (good->most - good->least);
+        QVERIFY(doubtOf(*good, growth) == FitDoubt::none);
+        QVERIFY(doubtOf(*good, growth * 0.51) == FitDoubt::none);
+        QVERIFY(doubtOf(*good, growth * 0.49) == FitDoubt::aboveAttention);
+        QVERIFY(doubtOf(*good, -growth) == FitDoubt::aboveAttention);
+        QVERIFY(doubtOf(*fitOf(lineOf(3'000'000, -265, 256, 400)), std::nullopt) == FitDoubt::falling);
+        QVERIFY(doubtOf(*fitOf(lineOf(-678'000, 2650, 300, 400)), std::nullopt) == FitDoubt::belowZero);
+        auto scattered = lineOf(3'000'000, 1, 256, 400);
+        for (std::size_t i = 0; i < scattered.size(); ++i) scattered[i].ns += (i * 7919 % 101) * 30'000.0;
+        QVERIFY(fitOf(scattered)->r2 < least_r2);
+        QVERIFY(doubtOf(*fitOf(scattered), std::nullopt) == FitDoubt::scattered);
+        QVERIFY(near(*attentionGrowthOf(*good, lineOf(1000, 12, 256, 400)), 12 * (good->most - good->least), 1e-6));
+        QVERIFY(!attentionGrowthOf(*good, lineOf(1000, 12, 256, 4)));
+    }
+
     void rangesHoldEveryStepOnce() {
         const auto points = lineOf(0, 1, 7, 1000);
         for (const std::size_t most : {1, 7, 64, 1000, 4000}) {

@@ -6,11 +6,13 @@
 #include "tests/views/memory_fixture.h"
 #include "tests/views/profile_fixture.h"
 #include "views/layers_view.h"
+#include "views/stages_model.h"
 #include "views/step_timeline_view.h"
 #include "views/view_factory.h"
 
 #include <QElapsedTimer>
 #include <QPainter>
+#include <QPushButton>
 #include <QRegularExpression>
 
 #include <cmath>
@@ -123,6 +125,87 @@ private Q_SLOTS:
         view->show();
         view->catchUp();
         QVERIFY2(!view->subtitle().contains(QStringLiteral("no stages")), qPrintable(view->subtitle()));
+    }
+
+    void anAccountingLaneIsAskedForNoArithmetic() {
+        RecordingWriter writer("accounts", 1 << 16);
+        LaneInfo info;
+        info.name = "blocks";
+        info.attention_variant = "none";
+        LaneWriter& lane = writer.add_lane(info, std::make_shared<VocabularyText>());
+        writer.lanes_complete();
+        writer.set_phase(Phase::finished);
+        lane.begin_step();
+        StageRecord stage;
+        stage.kind = StageKind::schedule;
+        stage.calls = 1;
+        stage.duration_ns = 900;
+        lane.stages(0, std::vector{stage});
+        StepRecord record;
+        record.decode_tokens = record.computed_tokens = 4;
+        lane.end_step(record);
+        m_cursor->setRecording(writer.recording());
+        m_cursor->setStep(0);
+        const auto layers = made(QStringLiteral("layers"), *m_cursor), roofline = made(QStringLiteral("roofline"), *m_cursor);
+        layers->show();
+        layers->catchUp();
+        QVERIFY2(layers->accessibleDescription().contains(QStringLiteral("An accounting lane has no layers.")),
+                 qPrintable(layers->accessibleDescription()));
+        roofline->show();
+        roofline->catchUp();
+        QVERIFY2(roofline->accessibleDescription().contains(QStringLiteral("does not apply")),
+                 qPrintable(roofline->accessibleDescription()));
+        for (const bool held : {true, false}) {
+            const auto stages = made(QStringLiteral("stages"), *m_cursor, held);
+            stages->show();
+            stages->catchUp();
+            QVERIFY2(stages->csv().contains(QStringLiteral("schedule")), qPrintable(stages->csv()));
+            const auto* model = stages->findChild<StagesModel*>();
+            QVERIFY(model && model->rowCount() == 2);
+            QCOMPARE(model->index(0, StagesModel::boundBy).data().toString(), QStringLiteral("does not apply: no arithmetic"));
+            QCOMPARE(model->index(0, StagesModel::ofMemory).data().toString(), QStringLiteral("does not apply"));
+            for (const auto* button : stages->findChildren<QPushButton*>())
+                QVERIFY(!button->isVisible() || button->text() != QStringLiteral("Measure ceilings"));
+        }
+    }
+
+    void aLaneThatStoppedBeforeTheCursorSaysWhere() {
+        RecordingWriter writer("two", 1 << 16);
+        LaneInfo info;
+        info.layers = 1;
+        StageRecord stage;
+        stage.kind = StageKind::qkv;
+        stage.layer = 0;
+        stage.calls = 1;
+        stage.duration_ns = 900;
+        for (const char* name : {"short", "long"}) {
+            info.name = name;
+            writer.add_lane(info, std::make_shared<VocabularyText>());
+        }
+        writer.lanes_complete();
+        writer.set_phase(Phase::finished);
+        StepRecord record;
+        record.decode_tokens = record.computed_tokens = 1;
+        for (std::uint64_t i = 0; i < 9; ++i)
+            for (const std::uint32_t which : {0u, 1u}) {
+                if (which == 0 && i > 4) continue;
+                LaneWriter& lane = writer.lane(LaneId(which));
+                lane.begin_step();
+                lane.stages(i, std::vector{stage});
+                lane.end_step(record);
+            }
+        m_cursor->setRecording(writer.recording());
+        m_cursor->setStep(8);
+        for (const char* id : {"step-timeline", "layers", "stages"}) {
+            m_cursor->setLane(LaneId(0));
+            const auto view = made(QString::fromLatin1(id), *m_cursor);
+            view->show();
+            view->catchUp();
+            QVERIFY2(view->subtitle().contains(QStringLiteral("stopped at step 4")), qPrintable(view->subtitle()));
+            m_cursor->setLane(LaneId(1));
+            view->catchUp();
+            QVERIFY2(!view->subtitle().contains(QStringLiteral("stopped")), qPrintable(view->subtitle()));
+        }
     }
 
     void theTimelineBeginsAtWhatStandsOut() {
