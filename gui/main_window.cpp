@@ -74,8 +74,11 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
         m_notice->hide();
         // What a sample asks its reader to look at.
         const Session* session = m_controller.session();
-        if (session && !session->scenario().comment.empty())
-            m_notice->show(QString::fromStdString(session->scenario().comment));
+        QStringList sentences;
+        if (session && !session->scenario().comment.empty()) sentences << QString::fromStdString(session->scenario().comment);
+        if (session && session->scenario().requests.empty())
+            sentences << tr("The scenario has no requests: add one (Ctrl+A).");
+        if (!sentences.isEmpty()) m_notice->show(sentences.join(QLatin1Char(' ')));
         updateCentre();
         updateState();
     });
@@ -91,6 +94,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     });
     connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
+    connect(m_controller.cursor(), &Cursor::focusChanged, this, &MainWindow::updateNumbers);
 
     const QSize frame(0, style()->pixelMetric(QStyle::PM_TitleBarHeight));  // the window manager's, before it is known
     resize(QSize(1600, 1000).boundedTo(screen()->availableSize() - frame));
