@@ -40,25 +40,28 @@ void CeilingsMeasurement::showKept() {
     const QString key = device.id.empty() ? QString() : QString::fromStdString(CeilingsStore::key_of(device));
     if (key == m_shownKey) return;
     m_shownKey = key;
-    handOver(key.isEmpty() ? Ceilings{} : m_store.find(key.toStdString()).value_or(Ceilings{}));
+    handOver(key.isEmpty() ? KeptCeilings{} : m_store.find(key.toStdString()).value_or(KeptCeilings{}));
 }
 
-void CeilingsMeasurement::handOver(const Ceilings& ceilings) {
-    m_ceilings = ceilings;
+void CeilingsMeasurement::handOver(const KeptCeilings& kept) {
+    m_kept = kept;
     for (View* view : m_views) {
-        if (auto* held = dynamic_cast<CeilingsView*>(view)) held->setCeilings(ceilings);
+        if (auto* held = dynamic_cast<CeilingsView*>(view)) held->setCeilings(kept.best);
     }
 }
 
-QString CeilingsMeasurement::sentence(const DeviceInfo& device, const Ceilings& ceilings) {
+QString CeilingsMeasurement::sentence(const DeviceInfo& device, const KeptCeilings& kept) {
+    const Ceilings& ceilings = kept.best;
     const QString name = QString::fromStdString(device.name);
     if (!ceilings.measured()) return tr("Nothing has been measured on %1 yet.").arg(name);
     const auto bandwidth = [](double rate) { return rate > 0 ? formatRate(rate) : tr("not measured"); };
     const auto operations = [](double rate) {
         return rate > 0 ? tr("%1 TFLOP/s").arg(rate / 1e12, 0, 'g', 3) : tr("not measured");
     };
+    QString day = QString::fromStdString(ceilings.measured_on);
+    if (kept.measurements > 1) day += tr(", best of %1 measurements").arg(kept.measurements);
     QString text = tr("%1, measured %2: read %3, copy %4, %5 matrices %6.")
-                       .arg(name, QString::fromStdString(ceilings.measured_on), bandwidth(ceilings.read_bandwidth),
+                       .arg(name, day, bandwidth(ceilings.read_bandwidth),
                             bandwidth(ceilings.copy_bandwidth),
                             QString::fromUtf8(name_of(ceilings.matrix_type).data(), qsizetype(name_of(ceilings.matrix_type).size())),
                             operations(ceilings.matrix_rate));
@@ -105,8 +108,12 @@ void CeilingsMeasurement::finish(const DeviceInfo& device, const Ceilings& ceili
     }
     const std::string key = CeilingsStore::key_of(device);
     if (const auto kept = m_store.keep(key, ceilings); !kept) spdlog::warn("{}", kept.error().message());
-    if (CeilingsStore::key_of(deviceInFocus()) == key) handOver(ceilings);
-    Q_EMIT ended(sentence(device, ceilings));
+    const bool inFocus = CeilingsStore::key_of(deviceInFocus()) == key;
+    KeptCeilings known = inFocus ? m_kept : KeptCeilings{};
+    known.add(ceilings);
+    known = m_store.find(key).value_or(known);
+    if (inFocus) handOver(known);
+    Q_EMIT ended(sentence(device, known));
 }
 
 }  // namespace kvloupe

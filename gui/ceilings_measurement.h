@@ -32,9 +32,9 @@ public:
     void cancel();
     bool running() const { return m_running; }
     // Of the device of the lane in focus; not measured(): unknown.
-    const Ceilings& ceilings() const { return m_ceilings; }
+    const Ceilings& ceilings() const { return m_kept.best; }
     // What is known of a device in one sentence, with the data sheet's numbers beside where it is a card that we know.
-    static QString sentence(const DeviceInfo& device, const Ceilings& ceilings);
+    static QString sentence(const DeviceInfo& device, const KeptCeilings& kept);
 
 Q_SIGNALS:
     void runningChanged();
@@ -43,13 +43,13 @@ Q_SIGNALS:
 private:
     DeviceInfo deviceInFocus() const;
     void showKept();
-    void handOver(const Ceilings& ceilings);
+    void handOver(const KeptCeilings& kept);
     void finish(const DeviceInfo& device, const Ceilings& ceilings, const QString& problem, bool cancelled);
 
     CeilingsStore m_store;
     QList<View*> m_views;
     SessionController* m_controller = nullptr;
-    Ceilings m_ceilings;
+    KeptCeilings m_kept;
     QString m_shownKey;
     bool m_running = false;
     std::jthread m_thread;

@@ -312,12 +312,12 @@ private Q_SLOTS:
         DeviceInfo card;
         card.id = "cuda:0";
         card.name = "NVIDIA H100 80GB HBM3";
-        const QString text = CeilingsMeasurement::sentence(card, {2.9e12, 2.7e12, 6.5e14, DType::f16, "2026-01-02"});
+        const QString text = CeilingsMeasurement::sentence(card, {{2.9e12, 2.7e12, 6.5e14, DType::f16, "2026-01-02"}, 1});
         QVERIFY2(text.contains(QStringLiteral("f16 matrices 650 TFLOP/s. Data sheet of the H100 SXM: 3,350")) ||
                      text.contains(QStringLiteral("f16 matrices 650 TFLOP/s. Data sheet of the H100 SXM: 3350")),
                  qPrintable(text));
         card.name = "NVIDIA GeForce RTX 4090";
-        QVERIFY(!CeilingsMeasurement::sentence(card, {1e12, 9e11, 1e14, DType::f16, "2026-01-02"}).contains(QStringLiteral("Data sheet")));
+        QVERIFY(!CeilingsMeasurement::sentence(card, {{1e12, 9e11, 1e14, DType::f16, "2026-01-02"}, 3}).contains(QStringLiteral("Data sheet")));
     }
 
 private:
