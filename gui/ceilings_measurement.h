@@ -27,9 +27,11 @@ public:
     ~CeilingsMeasurement() override;
 
     void attach(const QList<View*>& views, SessionController* controller);
-    // Pauses the engine and measures the device of the lane in focus.
+    // Pauses the engine, measures the device of the lane in focus, and lets the engine go on if it ran.
     void measure();
     void cancel();
+    // The window closes: no word about it, and nothing goes on.
+    void abandon();
     bool running() const { return m_running; }
     // Of the device of the lane in focus; not measured(): unknown.
     const Ceilings& ceilings() const { return m_kept.best; }
@@ -38,11 +40,13 @@ public:
 
 Q_SIGNALS:
     void runningChanged();
-    void ended(const QString& sentence);  // what was measured, or why nothing was; not after cancel()
+    void began(const QString& sentence);
+    void ended(const QString& sentence);  // what was measured, or why nothing was; not after abandon()
 
 private:
     DeviceInfo deviceInFocus() const;
     void showKept();
+    void drop(const QString& why);
     void handOver(const KeptCeilings& kept);
     void finish(const DeviceInfo& device, const Ceilings& ceilings, const QString& problem, bool cancelled);
 
@@ -52,6 +56,10 @@ private:
     KeptCeilings m_kept;
     QString m_shownKey;
     bool m_running = false;
+    bool m_still = false;    // the engine stands still, and the measurement began
+    bool m_goOn = false;     // the engine ran when it was asked for
+    bool m_silent = false;
+    QString m_dropped;       // why it was given up, "" if it was not
     std::jthread m_thread;
 };
 

@@ -71,7 +71,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_controller, &SessionController::loadingChanged, this, &MainWindow::updateCentre);
     connect(&m_controller, &SessionController::loadingProgress, m_start, &StartPage::showLoading);
     connect(&m_controller, &SessionController::sessionChanged, this, [this] {
-        m_notice->hide();
+        m_notice->clear();
         // What a sample asks its reader to look at.
         const Session* session = m_controller.session();
         QStringList sentences;
@@ -211,7 +211,7 @@ void MainWindow::save() {
 void MainWindow::closeEvent(QCloseEvent* event) {
     save();
     m_sweep->cancel();
-    m_ceilings->cancel();
+    m_ceilings->abandon();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }
@@ -234,7 +234,7 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void MainWindow::openPath(const QString& path) {
-    m_notice->hide();
+    m_notice->clear();
     rememberFile(path);
     m_controller.openPath(path);
 }
@@ -272,7 +272,7 @@ void MainWindow::showReason() {
                            .arg(lane),
                        tr("Continue it for %1 tokens").arg(SessionController::uncachedLimit));
     } else if (m_notice->hasAction()) {
-        m_notice->hide();
+        m_notice->clear();
     }
 }
 

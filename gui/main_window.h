@@ -49,6 +49,7 @@ public:
     static void addChoices(QMenu* menu, View* view);
     // The devices that a session may be moved to: its scenario from the start, on another one.
     void fillDeviceMenu(QMenu* menu);
+    void chooseDevice(const QString& id);
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     // "Stages: every 10th step", with what the clocks cost where that is known.
     QString stagesText() const;
