@@ -67,6 +67,55 @@ private Q_SLOTS:
         QVERIFY2(window.notice().contains(QStringLiteral("The scenario has no requests: add one (Ctrl+A)")), qPrintable(window.notice()));
     }
 
+    void theTabsFitTheToolBar_data() {
+        QTest::addColumn<int>("width");
+        QTest::addColumn<double>("scale");
+        QTest::newRow("wide") << 1600 << 1.0;
+        QTest::newRow("a laptop") << 1366 << 1.0;
+        QTest::newRow("a projector") << 1366 << 1.5;
+    }
+    void theTabsFitTheToolBar() {
+        QFETCH(int, width);
+        QFETCH(double, scale);
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        window.setFontScale(scale);
+        window.resize(width, 700);
+        QTest::qWait(100);
+        QCOMPARE(window.width(), width);
+        const auto* bar = window.findChild<QToolBar*>(QStringLiteral("session"));
+        int tabs = 0;
+        for (const QToolButton* button : bar->findChildren<QToolButton*>())
+            if (button->isVisible() && button->text().startsWith(QStringLiteral("Profile"))) {
+                ++tabs;
+                QVERIFY(button->geometry().right() <= bar->width() && button->width() >= button->sizeHint().width());
+            }
+        QCOMPARE(tabs, 1);
+        for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+            if (label->isVisible() && !label->text().contains(QStringLiteral(" layers")))
+                QVERIFY2(label->width() >= label->sizeHint().width(), qPrintable(label->text()));
+    }
+
+    void aWindowComesBackWithinTheScreen() {
+        {
+            MainWindow window;
+            const QSize room = window.screen()->availableSize();
+            window.setGeometry(-300, -200, 2 * room.width(), 2 * room.height());
+            window.show();
+            window.close();
+        }
+        MainWindow window;
+        const QRect room = window.screen()->availableGeometry();
+        QVERIFY(window.width() <= room.width() && window.height() <= room.height());
+        window.show();
+        QVERIFY(room.contains(window.geometry().topLeft()));
+        // What its views need at the least may be more than a very small screen has.
+        const QSize most = room.size().expandedTo(window.minimumSizeHint());
+        QVERIFY2(window.width() <= most.width() && window.height() <= most.height(),
+                 qPrintable(QStringLiteral("%1 x %2").arg(window.width()).arg(window.height())));
+    }
+
 private:
     // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.
     void openBundled(MainWindow& window) {
