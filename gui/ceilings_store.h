@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// CeilingsStore: what was measured on the devices of this machine, kept in one small JSON file of the user's. A file that
+// CeilingsStore: the best of what was measured on the devices of this machine, kept in one small JSON file of the user's. A file that
 // is absent or cannot be read is a store without entries.
 #pragma once
 
@@ -8,10 +8,19 @@
 #include "engine/record/ceilings.h"
 #include "engine/record/result.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace kvloupe {
+
+// The best of what was measured on a device, number by number: whatever else runs on a machine only lowers them.
+struct KeptCeilings {
+    Ceilings best;                   // measured_on: the day on which one of the numbers was last improved
+    std::uint32_t measurements = 0;  // that these are the best of
+
+    void add(const Ceilings& measured);
+};
 
 class CeilingsStore {
 public:
@@ -24,8 +33,8 @@ public:
     static std::string key_of(const std::string& id, const std::string& name, const std::string& detail);
     static std::string key_of(const DeviceInfo& info) { return key_of(info.id, info.name, info.detail); }
 
-    std::optional<Ceilings> find(const std::string& key) const;
-    // Replaces the entry; the others stay. Errors: the file's.
+    std::optional<KeptCeilings> find(const std::string& key) const;
+    // Counts one measurement more and raises what it improved; the other entries stay. Errors: the file's.
     Result<void> keep(const std::string& key, const Ceilings& ceilings) const;
 
 private:

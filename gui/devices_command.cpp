@@ -21,24 +21,26 @@ using nlohmann::json;
 json number_or_null(double value) { return value > 0 ? json(value) : json(nullptr); }
 
 // What was measured on the device earlier, and its data sheet, where there are such.
-void add_ceilings(json& entry, const DeviceReport& device, const std::optional<Ceilings>& kept) {
+void add_ceilings(json& entry, const DeviceReport& device, const std::optional<KeptCeilings>& kept) {
     if (kept)
-        entry["ceilings"] = {{"read_bandwidth_bytes_per_s", number_or_null(kept->read_bandwidth)},
-                             {"copy_bandwidth_bytes_per_s", number_or_null(kept->copy_bandwidth)},
-                             {"matrix_flop_per_s", number_or_null(kept->matrix_rate)},
-                             {"matrix_type", std::string(name_of(kept->matrix_type))},
-                             {"measured_on", kept->measured_on}};
+        entry["ceilings"] = {{"read_bandwidth_bytes_per_s", number_or_null(kept->best.read_bandwidth)},
+                             {"copy_bandwidth_bytes_per_s", number_or_null(kept->best.copy_bandwidth)},
+                             {"matrix_flop_per_s", number_or_null(kept->best.matrix_rate)},
+                             {"matrix_type", std::string(name_of(kept->best.matrix_type))},
+                             {"measured_on", kept->best.measured_on},
+                             {"measurements", kept->measurements}};
     if (const GpuEntry* card = find_card(device.name))
         entry["data_sheet"] = {{"name", std::string(card->name)},
                                {"bandwidth_bytes_per_s", card->bandwidth},
                                {"bf16_flop_per_s", card->bf16_flops}};
 }
 
-void print_ceilings(const DeviceReport& device, const std::optional<Ceilings>& kept) {
+void print_ceilings(const DeviceReport& device, const std::optional<KeptCeilings>& kept) {
+    const std::string of = kept && kept->measurements > 1 ? ", best of " + std::to_string(kept->measurements) + " measurements" : "";
     if (kept)
-        std::printf("    measured %s: read %.1f GB/s, copy %.1f GB/s, %s matrices %.3g TFLOP/s\n", kept->measured_on.c_str(),
-                    kept->read_bandwidth / 1e9, kept->copy_bandwidth / 1e9, std::string(name_of(kept->matrix_type)).c_str(),
-                    kept->matrix_rate / 1e12);
+        std::printf("    measured %s%s: read %.1f GB/s, copy %.1f GB/s, %s matrices %.3g TFLOP/s\n", kept->best.measured_on.c_str(),
+                    of.c_str(), kept->best.read_bandwidth / 1e9, kept->best.copy_bandwidth / 1e9, std::string(name_of(kept->best.matrix_type)).c_str(),
+                    kept->best.matrix_rate / 1e12);
     if (const GpuEntry* card = find_card(device.name))
         std::printf("    data sheet of the %s: %.0f GB/s, bf16 %.0f TFLOP/s\n", std::string(card->name).c_str(),
                     card->bandwidth / 1e9, card->bf16_flops / 1e12);

@@ -71,11 +71,14 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     connect(&m_controller, &SessionController::loadingChanged, this, &MainWindow::updateCentre);
     connect(&m_controller, &SessionController::loadingProgress, m_start, &StartPage::showLoading);
     connect(&m_controller, &SessionController::sessionChanged, this, [this] {
-        m_notice->hide();
+        m_notice->clear();
         // What a sample asks its reader to look at.
         const Session* session = m_controller.session();
-        if (session && !session->scenario().comment.empty())
-            m_notice->show(QString::fromStdString(session->scenario().comment));
+        QStringList sentences;
+        if (session && !session->scenario().comment.empty()) sentences << QString::fromStdString(session->scenario().comment);
+        if (session && session->scenario().requests.empty())
+            sentences << tr("The scenario has no requests: add one (Ctrl+A).");
+        if (!sentences.isEmpty()) m_notice->show(sentences.join(QLatin1Char(' ')));
         updateCentre();
         updateState();
     });
@@ -91,6 +94,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     });
     connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
+    connect(m_controller.cursor(), &Cursor::focusChanged, this, &MainWindow::updateNumbers);
 
     const QSize frame(0, style()->pixelMetric(QStyle::PM_TitleBarHeight));  // the window manager's, before it is known
     resize(QSize(1600, 1000).boundedTo(screen()->availableSize() - frame));
@@ -144,11 +148,13 @@ void MainWindow::setFontScale(double scale) {
     applyTheme(*qApp, m_theme, m_fontScale);
     m_controller.cursor()->setFontScale(m_fontScale);
     fitToolBar();
+    fitStatusBar();
 }
 
 void MainWindow::resizeEvent(QResizeEvent* event) {
     QMainWindow::resizeEvent(event);
     fitToolBar();
+    fitStatusBar();
 }
 
 QString MainWindow::notice() const { return m_notice->sentence(); }
@@ -157,18 +163,32 @@ void MainWindow::buildStatusBar() {
     m_modelText = new ElidedLabel;
     m_modelText->setContentsMargins(6, 0, 10, 0);
     statusBar()->addWidget(m_modelText, 1);
-    for (QLabel** label : {&m_deviceText, &m_stepText, &m_stagesText, &m_recorderText, &m_frameText}) {
-        *label = new QLabel;
+    for (ElidedLabel** label : {&m_deviceText, &m_stepText, &m_stagesText, &m_recorderText, &m_frameText}) {
+        *label = new ElidedLabel;
+        (*label)->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Preferred);
         (*label)->setContentsMargins(6, 0, 10, 0);
         statusBar()->addWidget(*label);
     }
-    auto* origins = new QLabel(QStringLiteral("%1 %2   %3 %4   %5 %6")
+    m_origins = new QLabel(QStringLiteral("%1 %2   %3 %4   %5 %6")
                                    .arg(originMark(Origin::measured), originName(Origin::measured),
                                         originMark(Origin::derived), originName(Origin::derived),
                                         originMark(Origin::predicted), originName(Origin::predicted)));
-    origins->setToolTip(tr("Every number carries its origin: a clock or counter, a formula over measured values, or a "
+    m_origins->setToolTip(tr("Every number carries its origin: a clock or counter, a formula over measured values, or a "
                            "model of what would be."));
-    statusBar()->addPermanentWidget(origins);
+    statusBar()->addPermanentWidget(m_origins);
+}
+
+// What is asked for least goes first, as a whole: half a word says nothing. The step stays, the model is elided.
+void MainWindow::fitStatusBar() {
+    if (!m_origins) return;
+    const bool lane = m_controller.cursor()->laneRecord() != nullptr;
+    const QList<QLabel*> labels = {m_stepText, m_deviceText, m_stagesText, m_recorderText, m_origins, m_frameText};
+    int room = width() - fontMetrics().averageCharWidth() * (lane ? 28 : 2);  // for the head of the model's text
+    for (QLabel* label : labels) {
+        const bool has = (lane || label == m_origins) && !label->text().isEmpty();
+        if (has) room -= label->sizeHint().width() + 8;  // and what the status bar leaves between two
+        label->setVisible(has && (room >= 0 || label == m_stepText));
+    }
 }
 
 void MainWindow::restore() {
@@ -179,10 +199,23 @@ void MainWindow::restore() {
     setFontScale(settings.value(QStringLiteral("fontScale"), 1.0).toDouble());
     restoreChoices();
     restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
+    fitScreen();
     for (TabPage* page : m_pages)
         page->restoreLayout(settings.value(QStringLiteral("layout/") + page->name()).toByteArray());
     showTab(std::clamp(settings.value(QStringLiteral("tab"), 0).toInt(), 0, static_cast<int>(m_pages.size()) - 1));
     m_start->setRecentFiles(m_recent);
+}
+
+// The screen may be smaller than the one on which the window was closed.
+void MainWindow::fitScreen() {
+    if (isMaximized() || isFullScreen()) return;
+    const int title = style()->pixelMetric(QStyle::PM_TitleBarHeight);
+    const QRect room = screen()->availableGeometry().adjusted(0, title, 0, 0);
+    const QSize size = this->size().boundedTo(room.size());
+    if (size != this->size()) resize(size);
+    const QPoint corner(std::clamp(x(), room.left(), room.right() + 1 - size.width()),
+                        std::clamp(y(), room.top(), room.bottom() + 1 - size.height()));
+    if (corner != pos() && testAttribute(Qt::WA_Moved)) move(corner);
 }
 
 void MainWindow::save() {
@@ -207,7 +240,7 @@ void MainWindow::save() {
 void MainWindow::closeEvent(QCloseEvent* event) {
     save();
     m_sweep->cancel();
-    m_ceilings->cancel();
+    m_ceilings->abandon();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }
@@ -230,7 +263,7 @@ bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void MainWindow::openPath(const QString& path) {
-    m_notice->hide();
+    m_notice->clear();
     rememberFile(path);
     m_controller.openPath(path);
 }
@@ -268,7 +301,7 @@ void MainWindow::showReason() {
                            .arg(lane),
                        tr("Continue it for %1 tokens").arg(SessionController::uncachedLimit));
     } else if (m_notice->hasAction()) {
-        m_notice->hide();
+        m_notice->clear();
     }
 }
 
@@ -276,9 +309,7 @@ void MainWindow::updateNumbers() {
     const Cursor* cursor = m_controller.cursor();
     const LaneRecord* lane = cursor->laneRecord();
     m_modelText->setVisible(lane != nullptr);
-    for (QLabel* label : {m_deviceText, m_stepText, m_stagesText, m_recorderText, m_frameText})
-        label->setVisible(lane != nullptr);
-    if (!lane) return;
+    if (!lane) return fitStatusBar();
     const LaneInfo& info = lane->info();
     if (info.layers == 0)
         m_modelText->setWholeText(tr("No model: an accounting lane, forced tokens and no arithmetic"));
@@ -319,6 +350,7 @@ void MainWindow::updateNumbers() {
     } else {
         m_frameText->clear();
     }
+    fitStatusBar();
 }
 
 }  // namespace kvloupe

@@ -49,6 +49,7 @@ public:
     static void addChoices(QMenu* menu, View* view);
     // The devices that a session may be moved to: its scenario from the start, on another one.
     void fillDeviceMenu(QMenu* menu);
+    void chooseDevice(const QString& id);
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     // "Stages: every 10th step", with what the clocks cost where that is known.
     QString stagesText() const;
@@ -68,6 +69,8 @@ private:
     void buildToolBar();
     void buildStatusBar();
     void fitToolBar();     // labels where there is room for them
+    void fitStatusBar();
+    void fitScreen();
     QAction* action(const QString& text, const QString& icon, const QList<QKeySequence>& keys);
     void restore();
     void save();
@@ -121,8 +124,9 @@ private:
     QLabel* m_stepCount = nullptr;
     ElidedLabel* m_reason = nullptr;
     ElidedLabel* m_modelText = nullptr;
-    QLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_stagesText = nullptr, *m_recorderText = nullptr,
-           *m_frameText = nullptr;
+    ElidedLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_stagesText = nullptr, *m_recorderText = nullptr,
+                *m_frameText = nullptr;
+    QLabel* m_origins = nullptr;
     QAction* m_measureCeilings = nullptr;
     CeilingsMeasurement* m_ceilings = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made

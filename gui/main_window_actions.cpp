@@ -15,6 +15,7 @@
 #include <QActionGroup>
 #include <QDockWidget>
 #include <QLabel>
+#include <QLayout>
 #include <QMenu>
 #include <QMenuBar>
 #include <QSignalBlocker>
@@ -22,6 +23,8 @@
 #include <QStackedWidget>
 #include <QToolBar>
 #include <QToolButton>
+
+#include <algorithm>
 
 namespace kvloupe {
 
@@ -204,14 +207,33 @@ void MainWindow::buildToolBar() {
     m_toolBar->addActions(m_tabActions);
 }
 
-// In a narrow window the actions that have a sign of their own are shown by it alone, so that the tabs and the reason of a
-// pause have room.
+// In a narrow window the actions that have a sign of their own are shown by it alone, then the tabs go without their keys,
+// so that tabs and the reason of a pause have room. What does not fit even so stands behind the arrow at the end.
 void MainWindow::fitToolBar() {
     if (!m_toolBar) return;
     constexpr int roomForLabels = 1540;  // pixels at 100 %
-    const Qt::ToolButtonStyle style = width() < roomForLabels * m_fontScale ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon;
-    for (QAction* each : {m_rewind, m_back, m_step, m_run, m_pause})
-        if (auto* button = qobject_cast<QToolButton*>(m_toolBar->widgetForAction(each))) button->setToolButtonStyle(style);
+    const bool labels = width() >= roomForLabels * m_fontScale;
+    const auto needed = [this] {
+        int sum = m_toolBar->layout()->contentsMargins().left() + m_toolBar->layout()->contentsMargins().right() + 16;  // its padding
+        for (QAction* each : m_toolBar->actions()) {
+            QWidget* widget = m_toolBar->widgetForAction(each);
+            if (!widget || widget == m_reason) continue;
+            widget->ensurePolished();
+            sum += std::max(widget->sizeHint().width(), widget->minimumWidth()) + m_toolBar->layout()->spacing();
+        }
+        return sum;
+    };
+    for (int level = labels ? 0 : 1; level < 4; ++level) {
+        const auto style = [](bool icon) { return icon ? Qt::ToolButtonIconOnly : Qt::ToolButtonTextBesideIcon; };
+        for (QAction* each : {m_rewind, m_back, m_step, m_run, m_pause, m_addRequest, m_fork, m_breakpoints}) {
+            const bool edits = each == m_addRequest || each == m_fork || each == m_breakpoints;
+            if (auto* button = qobject_cast<QToolButton*>(m_toolBar->widgetForAction(each)))
+                button->setToolButtonStyle(style(level >= (edits ? 3 : 1)));
+        }
+        for (QAction* tab : m_tabActions)
+            tab->setIconText(level >= 2 ? tab->text() : QStringLiteral("%1  %2").arg(tab->text(), tab->shortcut().toString()));
+        if (needed() <= width()) break;
+    }
 }
 
 void MainWindow::stepForward() {

@@ -14,6 +14,7 @@
 #include <QLabel>
 #include <QMenu>
 #include <QMenuBar>
+#include <QMessageBox>
 
 #include <utility>
 
@@ -43,7 +44,10 @@ void MainWindow::buildAnalyseMenu() {
         });
     }
     connect(m_ceilings, &CeilingsMeasurement::runningChanged, this, &MainWindow::updateState);
-    connect(m_ceilings, &CeilingsMeasurement::ended, this, [this](const QString& sentence) { m_notice->show(sentence); });
+    connect(m_ceilings, &CeilingsMeasurement::began, this,
+            [this](const QString& sentence) { m_notice->showPassing(sentence, tr("Stop")); });
+    connect(m_notice, &NoticeBar::passingActed, m_ceilings, &CeilingsMeasurement::cancel);
+    connect(m_ceilings, &CeilingsMeasurement::ended, this, [this](const QString& sentence) { m_notice->showPassing(sentence); });
 }
 
 // Every device by name, and why one cannot be chosen. Asked for when the menu opens: a card may have come or gone.
@@ -52,7 +56,7 @@ void MainWindow::fillDeviceMenu(QMenu* menu) {
     const bool session = m_controller.hasSession();
     const QString current = session ? QString::fromStdString(m_controller.session()->scenario().device) : QString();
     const auto add = [&](const QString& id, const QString& text, bool available) {
-        QAction* choice = menu->addAction(text, this, [this, id] { m_controller.chooseDevice(id); });
+        QAction* choice = menu->addAction(text, this, [this, id] { chooseDevice(id); });
         choice->setData(id);
         choice->setCheckable(true);
         choice->setChecked(session && id == current);
@@ -64,6 +68,29 @@ void MainWindow::fillDeviceMenu(QMenu* menu) {
         const QString what = QString::fromStdString(device.available ? device.name : device.detail);
         add(id, tr("%1: %2").arg(id, what), device.available);
     }
+}
+
+// The same device again is no choice; another one asks before it costs a recording.
+void MainWindow::chooseDevice(const QString& id) {
+    if (!m_controller.hasSession()) return;
+    const Session& session = *m_controller.session();
+    const Scenario& scenario = session.scenario();
+    bool named = scenario.device == id.toStdString(), used = true;
+    for (std::uint32_t lane = 0; lane < scenario.lanes.size(); ++lane) {
+        const std::string device = session.device(LaneId(lane)).id;
+        named = named && scenario.lanes[lane].device.empty();
+        used = used && (device.empty() || device == id.toStdString());  // an accounting lane runs on none
+    }
+    if (named || used) return;
+    const int steps = m_controller.cursor()->stepCount();
+    if (steps > 0) {
+        const QString where = id == QLatin1String("auto") ? tr("the device that is found") : id;
+        const QString what = steps == 1 ? tr("the recording of 1 step is lost") : tr("the recording of %1 steps is lost").arg(steps);
+        if (QMessageBox::question(this, tr("Another device"), tr("The session starts again from step 0 on %1; %2.").arg(where, what),
+                                  QMessageBox::Ok | QMessageBox::Cancel) != QMessageBox::Ok)
+            return;
+    }
+    m_controller.chooseDevice(id);
 }
 
 // How often stages are measured and, on a CPU, what its clocks cost: the marks of the last measured step by the measured

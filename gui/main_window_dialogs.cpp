@@ -161,7 +161,7 @@ void MainWindow::viewAction(const QString& name) {
     } else if (name == QLatin1String("cancel-sweep")) {
         m_sweep->cancel();
     } else if (name == QLatin1String("step")) {
-        m_controller.step();
+        if (!m_ceilings->running()) m_controller.step();
     } else if (name == QLatin1String("open")) {
         openDialog();
     } else if (name.startsWith(QLatin1String("watch:")) && m_controller.hasSession()) {

@@ -24,23 +24,49 @@ NoticeBar::NoticeBar(QWidget* parent) : QFrame(parent), m_text(new QLabel(this))
     close->setAccessibleName(tr("Close this message"));
     close->setToolTip(close->accessibleName());
     layout->addWidget(close);
-    connect(close, &QToolButton::clicked, this, &QWidget::hide);
+    connect(close, &QToolButton::clicked, this, &NoticeBar::dismiss);
     connect(m_action, &QPushButton::clicked, this, [this] {
-        hide();
-        Q_EMIT acted();
+        const bool passing = m_passingOnTop;
+        dismiss();
+        if (passing) Q_EMIT passingActed();
+        else Q_EMIT acted();
     });
     hide();
 }
 
 void NoticeBar::show(const QString& sentence, const QString& action) {
-    m_text->setText(sentence);
-    m_action->setText(action);
-    m_action->setVisible(!action.isEmpty());
-    setVisible(true);
+    const Message message{sentence, action};
+    if (message == m_standing) return;  // said again, it is nothing new
+    m_standing = message;
+    m_passingOnTop = false;
+    refresh();
 }
 
-bool NoticeBar::hasAction() const { return !isHidden() && !m_action->isHidden(); }
+void NoticeBar::showPassing(const QString& sentence, const QString& action) {
+    m_passing = {sentence, action};
+    m_passingOnTop = true;
+    refresh();
+}
 
-QString NoticeBar::sentence() const { return isHidden() ? QString() : m_text->text(); }
+void NoticeBar::clear() {
+    m_standing = {};
+    m_passingOnTop = !m_passing.sentence.isEmpty();
+    refresh();
+}
+
+void NoticeBar::dismiss() {
+    top() = {};
+    m_passingOnTop = !m_passing.sentence.isEmpty();
+    refresh();
+}
+
+void NoticeBar::refresh() {
+    m_text->setText(top().sentence);
+    m_action->setText(top().action);
+    m_action->setVisible(!top().action.isEmpty());
+    setVisible(!top().sentence.isEmpty());
+}
+
+QString NoticeBar::sentence() const { return m_passingOnTop ? m_passing.sentence : m_standing.sentence; }
 
 }  // namespace kvloupe

@@ -150,7 +150,7 @@ void read_scheduler(const json& value, const std::string& where, SchedulerOption
 
 void read_device(KeyReader& reader, std::string& target) {
     reader.text("device", target);
-    if (target.empty() || target == "auto" || target == "cpu") return;
+    if (!reader.value("device") || target == "auto" || target == "cpu") return;
     const std::string number = target.rfind("cuda:", 0) == 0 ? target.substr(5) : std::string();
     const bool digits = !number.empty() && number.size() <= 4 &&
                         number.find_first_not_of("0123456789") == std::string::npos;

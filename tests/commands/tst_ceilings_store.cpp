@@ -41,15 +41,47 @@ private Q_SLOTS:
         QVERIFY(!store.find("a card"));
         QVERIFY(store.keep("a card", some(1)));
         QVERIFY(store.keep("another \"card\" é", some(2)));
-        QVERIFY(CeilingsStore(path).find("a card") == some(1));
-        QVERIFY(CeilingsStore(path).find("another \"card\" é") == some(2));
-        QVERIFY(store.keep("a card", some(0.5)));
-        QVERIFY(store.find("a card") == some(0.5));
-        QVERIFY(store.find("another \"card\" é") == some(2));
-        Ceilings half = some(1);  // what was not measured stays so
-        half.matrix_rate = 0;
-        QVERIFY(store.keep("a card", half));
-        QVERIFY(store.find("a card") == half);
+        QVERIFY(CeilingsStore(path).find("a card")->best == some(1));
+        QVERIFY(CeilingsStore(path).find("another \"card\" é")->best == some(2));
+        QVERIFY(store.keep("a card", some(3)));
+        QVERIFY(store.find("a card")->best == some(3));
+        QVERIFY(store.find("another \"card\" é")->best == some(2));
+    }
+
+    void theBestOfEachNumberIsKeptWithTheDayOfTheLastImprovement() {
+        QTemporaryDir folder;
+        const CeilingsStore store(folder.filePath(QStringLiteral("ceilings.json")).toStdString());
+        Ceilings first = some(1);  // what was not measured stays so
+        first.matrix_rate = 0;
+        QVERIFY(store.keep("a card", first));
+        QVERIFY(store.find("a card")->best == first);
+        QCOMPARE(store.find("a card")->measurements, 1u);
+        Ceilings busy = some(0.5);
+        busy.matrix_rate = 0;
+        busy.measured_on = "2026-12-01";
+        QVERIFY(store.keep("a card", busy));
+        QVERIFY(store.find("a card")->best == first);
+        QCOMPARE(store.find("a card")->measurements, 2u);
+        Ceilings mixed = some(0.5);
+        mixed.copy_bandwidth = 2 * first.copy_bandwidth;
+        mixed.measured_on = "2026-12-02";
+        QVERIFY(store.keep("a card", mixed));
+        Ceilings best = mixed;
+        best.read_bandwidth = first.read_bandwidth;
+        QVERIFY(store.find("a card")->best == best);
+        QCOMPARE(store.find("a card")->measurements, 3u);
+        Ceilings other = some(0.25);  // rates of another type are another matter
+        other.matrix_type = DType::bf16;
+        QVERIFY(store.keep("a card", other));
+        QCOMPARE(store.find("a card")->best.matrix_rate, other.matrix_rate);
+        QCOMPARE(store.find("a card")->best.matrix_type, DType::bf16);
+    }
+
+    void anEntryOfAnOlderVersionIsOneMeasurement() {
+        QTemporaryDir folder;
+        const QString path = folder.filePath(QStringLiteral("ceilings.json"));
+        write(path, R"({"devices": {"a card": {"read_bandwidth": 1e12, "measured_on": "2026-11-30"}}})");
+        QCOMPARE(CeilingsStore(path.toStdString()).find("a card")->measurements, 1u);
     }
 
     void aProcessorIsKeptWithItsThreadsAndACardByItsName() {
@@ -77,7 +109,7 @@ private Q_SLOTS:
         const CeilingsStore store(path.toStdString());
         QVERIFY(!store.find("a card"));
         QVERIFY(store.keep("a card", some(1)));
-        QVERIFY(store.find("a card") == some(1));
+        QVERIFY(store.find("a card")->best == some(1));
     }
 
     void aFolderThatCannotBeWrittenIsSaid() {

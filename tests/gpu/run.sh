@@ -3,7 +3,8 @@
 #
 # bash tests/gpu/run.sh   Tests and bench on an NVIDIA card; prints one table last. Ends within eight minutes once built.
 # In the sources it builds the preset gpu-bundle where compilers and libraries are installed (bash run.sh --build does only
-# that). In a bundle, which that preset makes (build/gpu-bundle/gpu-bundle), it runs what lies beside it.
+# that). In a bundle, which that preset makes (build/gpu-bundle/gpu-bundle), it runs what lies beside it. A bundle that lies
+# in the build folder already is used as it is with bash run.sh --bundle, or where there are no build tools at all.
 # Exit status: 0 all tests passed (whether figures are reached, the table says), 1 a test failed, 2 it cannot run here,
 # 77 there is no usable GPU.
 set -u
@@ -18,16 +19,24 @@ bundle=$here
 if [ ! -x "$here/tst_gpu_backend" ]; then
   root=$(cd "$here/../.." && pwd)
   bundle=$root/build/gpu-bundle/gpu-bundle
-  if command -v cmake >/dev/null && command -v ninja >/dev/null; then
+  if [ "${1:-}" = "--bundle" ]; then
+    echo "The bundle that lies in $bundle is used as it is."
+  elif command -v cmake >/dev/null && command -v ninja >/dev/null; then
     say "building the preset gpu-bundle"
-    if (cd "$root" && cmake --preset gpu-bundle && cmake --build --preset gpu-bundle); then
-      deadline=$((SECONDS + 470))
-    elif [ -x "$bundle/tst_gpu_backend" ]; then
-      echo "It cannot be built here; the bundle that lies there already is used."
+    # What an older source made says nothing about this one: a build that fails ends here.
+    if ! (cd "$root" && cmake --preset gpu-bundle && cmake --build --preset gpu-bundle); then
+      echo "The preset gpu-bundle could not be built; nothing was tested. To test an older bundle: bash run.sh --bundle." >&2
+      exit 2
     fi
+    deadline=$((SECONDS + 470))
+  elif [ "${1:-}" = "--build" ]; then
+    echo "There are no build tools (cmake, ninja)." >&2
+    exit 2
+  elif [ -x "$bundle/tst_gpu_backend" ]; then
+    echo "There are no build tools (cmake, ninja); the bundle that lies there already is used."
   fi
   if [ ! -x "$bundle/tst_gpu_backend" ]; then
-    echo "Nothing could be built, and there is no bundle: take build/gpu-bundle/gpu-bundle from a machine that can build it." >&2
+    echo "There is no bundle in $bundle: take build/gpu-bundle/gpu-bundle from a machine that can build it." >&2
     exit 2
   fi
 fi

@@ -6,12 +6,15 @@
 #include <QFile>
 #include <QMenu>
 #include <QMenuBar>
+#include <QMessageBox>
+#include <QPushButton>
 #include <QRegularExpression>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QTemporaryDir>
 #include <QTest>
+#include <QTimer>
 
 #include "gui/ceilings_measurement.h"
 #include "gui/main_window.h"
@@ -212,6 +215,24 @@ private Q_SLOTS:
             QVERIFY(action->text().contains(QString::fromStdString(device.available ? device.name : device.detail)));
         }
         QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->cursor()->stepCount(), 1, 60000);
+        actionIn(&menu, QStringLiteral("cpu:"))->trigger();  // in use already
+        QTest::qWait(100);
+        QVERIFY(!window.controller()->isLoading() && changed.isEmpty());
+        QString asked;
+        const auto answer = [&asked](QMessageBox::StandardButton button) {
+            QTimer::singleShot(50, [&asked, button] {
+                auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+                if (!box) return;
+                asked = box->text();
+                box->button(button)->click();
+            });
+        };
+        answer(QMessageBox::Cancel);
+        actionIn(&menu, QStringLiteral("Automatic"))->trigger();
+        QVERIFY2(asked.contains(QStringLiteral("from step 0")) && asked.contains(QStringLiteral("of 1 step is lost")), qPrintable(asked));
+        QVERIFY(!window.controller()->isLoading() && changed.isEmpty());
+        answer(QMessageBox::Ok);
         actionIn(&menu, QStringLiteral("Automatic"))->trigger();
         QVERIFY(changed.wait(60000));
         QCOMPARE(window.controller()->session()->scenario().device, std::string("auto"));
@@ -280,8 +301,12 @@ private Q_SLOTS:
         }));
         window.show();
         open(window, oneLane("cpu"));
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->cursor()->stepCount(), 1, 60000);
         window.controller()->run();
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->phase() == Phase::running, 60000);
         window.ceilings()->measure();
+        QVERIFY2(window.notice().startsWith(QStringLiteral("Measuring")) && window.notice().contains(QStringLiteral("The run pauses")),
+                 qPrintable(window.notice()));
         QTRY_COMPARE_WITH_TIMEOUT(measuring->started.load(), 1, 60000);
         QVERIFY(window.controller()->phase() != Phase::running);
         const int steps = window.controller()->cursor()->stepCount();
@@ -291,8 +316,37 @@ private Q_SLOTS:
         QVERIFY(action);
         action->trigger();
         QTRY_VERIFY_WITH_TIMEOUT(!window.ceilings()->running(), 60000);
+        QVERIFY2(window.notice().contains(QStringLiteral("was stopped")), qPrintable(window.notice()));
         QVERIFY(!window.ceilings()->ceilings().measured());
         QVERIFY(!QFile::exists(kept()));
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->stepCount() > steps + 1, 60000);  // the run goes on
+    }
+
+    void aMeasurementLeavesTheNoticeThatStoodAndSaysWhyItWasDropped() {
+        const auto measuring = std::make_shared<Measuring>();
+        measuring->hold = true;
+        MainWindow window;
+        window.controller()->setBackendFactory(factory([measuring](const std::string&, std::unique_ptr<Backend> real) {
+            return std::unique_ptr<Backend>(std::make_unique<MeasuredBackend>(std::move(real), measuring));
+        }));
+        window.show();
+        Scenario scenario = oneLane("cpu");
+        scenario.comment = "Look at the blocks.";
+        open(window, scenario);
+        const auto press = [&window](const QString& name) {
+            for (QAbstractButton* button : window.findChildren<QAbstractButton*>())
+                if (button->isVisible() && (button->text() == name || button->accessibleName() == name)) return button->click();
+        };
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->cursor()->stepCount(), 1, 60000);
+        window.ceilings()->measure();
+        QVERIFY(window.notice().startsWith(QStringLiteral("Measuring")));
+        press(QStringLiteral("Stop"));
+        QTRY_VERIFY_WITH_TIMEOUT(window.notice().contains(QStringLiteral("was stopped")), 60000);
+        press(QStringLiteral("Close this message"));
+        QCOMPARE(window.notice(), QStringLiteral("Look at the blocks."));
+        window.ceilings()->measure();
+        window.controller()->openScenario(oneLane("cpu"));
+        QTRY_VERIFY_WITH_TIMEOUT(window.notice().contains(QStringLiteral("was dropped: another session")), 60000);
     }
 
     void whatCouldNotBeMeasuredIsSaid() {
@@ -312,12 +366,12 @@ private Q_SLOTS:
         DeviceInfo card;
         card.id = "cuda:0";
         card.name = "NVIDIA H100 80GB HBM3";
-        const QString text = CeilingsMeasurement::sentence(card, {2.9e12, 2.7e12, 6.5e14, DType::f16, "2026-01-02"});
+        const QString text = CeilingsMeasurement::sentence(card, {{2.9e12, 2.7e12, 6.5e14, DType::f16, "2026-01-02"}, 1});
         QVERIFY2(text.contains(QStringLiteral("f16 matrices 650 TFLOP/s. Data sheet of the H100 SXM: 3,350")) ||
                      text.contains(QStringLiteral("f16 matrices 650 TFLOP/s. Data sheet of the H100 SXM: 3350")),
                  qPrintable(text));
         card.name = "NVIDIA GeForce RTX 4090";
-        QVERIFY(!CeilingsMeasurement::sentence(card, {1e12, 9e11, 1e14, DType::f16, "2026-01-02"}).contains(QStringLiteral("Data sheet")));
+        QVERIFY(!CeilingsMeasurement::sentence(card, {{1e12, 9e11, 1e14, DType::f16, "2026-01-02"}, 3}).contains(QStringLiteral("Data sheet")));
     }
 
 private:

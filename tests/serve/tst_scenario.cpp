@@ -207,6 +207,8 @@ Cases<BadScenariosAreRefusedByNameCase> badScenariosAreRefusedByName_cases() {
     row("lane twice", with(R"("lanes": [{"name": "x"}, {"name": "x"}])"), "lanes[1].name: 'x' is used twice");
     row("cache of an uncached lane", with(R"("lanes": [{"kv_cache": false, "cache": {"blocks": 9}}])"), "lanes[0].cache");
     row("device", with(R"("device": "gpu")"), "there is no device 'gpu'");
+    row("device without a name", with(R"("device": "")"), "there is no device ''");
+    row("device of a lane without a name", with(R"("lanes": [{"device": ""}])"), "lanes[0].device: there is no device ''");
     row("seed", with(R"("seed": -1)"), "seed: -1 is out of range");
     row("no prompt", request(R"("id": "a")"), "requests[0]: has no prompt");
     row("two prompts", request(R"("prompt": "a", "prompt_tokens": [1])"), "requests[0]: has both");

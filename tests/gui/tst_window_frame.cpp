@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What stands around the views: status bar, notices, toolbar, and the window's own size.
+#include "gui/main_window.h"
+
+#include <QApplication>
+#include <QLabel>
+#include <QScreen>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QStandardPaths>
+#include <QStatusBar>
+#include <QTemporaryDir>
+#include <QTest>
+#include <QToolBar>
+#include <QToolButton>
+
+#include <stdexcept>
+
+using namespace kvloupe;
+
+class TestWindowFrame : public QObject {
+    Q_OBJECT
+
+private Q_SLOTS:
+    void initTestCase() {
+        QVERIFY(m_home.isValid());
+        QStandardPaths::setTestModeEnabled(true);
+        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_home.path());
+        QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-test"));
+        QCoreApplication::setApplicationName(QStringLiteral("kvloupe-test-frame"));
+    }
+
+    void init() {
+        // The offscreen platform says the one exception about every resizable window.
+        QTest::failOnWarning(QRegularExpression(QStringLiteral("^(?!This plugin does not support propagateSizeHints)")));
+        QSettings().clear();
+    }
+
+    void theStatusBarSaysWhatIsInFocus() {
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        Cursor* cursor = window.controller()->cursor();
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 0, 60000);
+        const auto shown = [&window](const QString& start) {
+            for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+                if (label->text().startsWith(start)) return true;
+            return false;
+        };
+        for (std::uint32_t lane = 0; lane < 4; ++lane) {
+            cursor->setLane(LaneId(lane));
+            const LaneInfo& info = cursor->recording()->lane(LaneId(lane)).info();
+            QVERIFY(shown(QStringLiteral("%1 · %2 layers · %3 query / %4 KV heads")
+                              .arg(QString::fromStdString(info.model_name)).arg(info.layers).arg(info.query_heads).arg(info.kv_heads)));
+        }
+    }
+
+    void aScenarioWithoutRequestsAsksForOne() {
+        MainWindow window;
+        window.show();
+        Scenario scenario = SessionController::bundledScenario();
+        scenario.requests.clear();
+        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
+        window.controller()->openScenario(scenario);
+        QVERIFY(changed.wait(60000));
+        QVERIFY2(window.notice().contains(QStringLiteral("The scenario has no requests: add one (Ctrl+A)")), qPrintable(window.notice()));
+    }
+
+    void theTabsFitTheToolBar_data() {
+        QTest::addColumn<int>("width");
+        QTest::addColumn<double>("scale");
+        QTest::newRow("wide") << 1600 << 1.0;
+        QTest::newRow("a laptop") << 1366 << 1.0;
+        QTest::newRow("a projector") << 1366 << 1.5;
+    }
+    void theTabsFitTheToolBar() {
+        QFETCH(int, width);
+        QFETCH(double, scale);
+        MainWindow window;
+        window.show();
+        openBundled(window);
+        window.setFontScale(scale);
+        window.resize(width, 700);
+        QTest::qWait(100);
+        QCOMPARE(window.width(), width);
+        const auto* bar = window.findChild<QToolBar*>(QStringLiteral("session"));
+        int tabs = 0;
+        for (const QToolButton* button : bar->findChildren<QToolButton*>())
+            if (button->isVisible() && button->text().startsWith(QStringLiteral("Profile"))) {
+                ++tabs;
+                QVERIFY(button->geometry().right() <= bar->width() && button->width() >= button->sizeHint().width());
+            }
+        QCOMPARE(tabs, 1);
+        for (const QLabel* label : window.statusBar()->findChildren<QLabel*>())
+            if (label->isVisible() && !label->text().contains(QStringLiteral(" layers")))
+                QVERIFY2(label->width() >= label->sizeHint().width(), qPrintable(label->text()));
+    }
+
+    void aWindowComesBackWithinTheScreen() {
+        {
+            MainWindow window;
+            const QSize room = window.screen()->availableSize();
+            window.setGeometry(-300, -200, 2 * room.width(), 2 * room.height());
+            window.show();
+            window.close();
+        }
+        MainWindow window;
+        const QRect room = window.screen()->availableGeometry();
+        QVERIFY(window.width() <= room.width() && window.height() <= room.height());
+        window.show();
+        QVERIFY(room.contains(window.geometry().topLeft()));
+        // What its views need at the least may be more than a very small screen has.
+        const QSize most = room.size().expandedTo(window.minimumSizeHint());
+        QVERIFY2(window.width() <= most.width() && window.height() <= most.height(),
+                 qPrintable(QStringLiteral("%1 x %2").arg(window.width()).arg(window.height())));
+    }
+
+private:
+    // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.
+    void openBundled(MainWindow& window) {
+        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
+        window.controller()->openBundled();
+        if (!changed.wait(60000) || !window.controller()->hasSession())
+            throw std::runtime_error("the bundled models did not open: " + window.notice().toStdString());
+    }
+
+    QTemporaryDir m_home;
+};
+
+QTEST_MAIN(TestWindowFrame)
+#include "tst_window_frame.moc"
