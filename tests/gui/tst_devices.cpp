@@ -33,6 +33,7 @@ namespace {
 struct Measuring {
     std::atomic<int> started{0};
     std::atomic<bool> hold{false};
+    std::atomic<bool> slow{false};  // a run lasts long enough to be seen
     Ceilings result;
 };
 
@@ -40,6 +41,10 @@ class MeasuredBackend final : public WrappingBackend {
 public:
     MeasuredBackend(std::unique_ptr<Backend> real, std::shared_ptr<Measuring> measuring)
         : WrappingBackend(std::move(real)), m_measuring(std::move(measuring)) {}
+    Result<void> begin_batch(const Batch& batch) override {
+        if (m_measuring->slow) QTest::qSleep(20);
+        return m_real->begin_batch(batch);
+    }
     Ceilings measure_ceilings(std::stop_token stop) override {
         ++m_measuring->started;
         while (m_measuring->hold && !stop.stop_requested()) QTest::qSleep(1);
@@ -294,6 +299,7 @@ private Q_SLOTS:
     void aMeasurementPausesTheEngineAndCanBeStopped() {
         const auto measuring = std::make_shared<Measuring>();
         measuring->hold = true;
+        measuring->slow = true;
         measuring->result = {4e10, 3e10, 2e11, DType::f32, "2026-01-02"};
         MainWindow window;
         window.controller()->setBackendFactory(factory([measuring](const std::string&, std::unique_ptr<Backend> real) {
