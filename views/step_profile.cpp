@@ -127,7 +127,7 @@ QString stepName(const StepProfile& profile) {
 
 bool computes(const LaneInfo& lane) { return lane.layers > 0; }
 
-QString stepRateText(const StepRecord& step, const LaneInfo& lane) {
+QString stepRateText(const StepRecord& step, const LaneInfo& lane, const QString& rateMark) {
     const auto ns = static_cast<double>(step.duration_ns);
     const QString time = formatDuration(ns);
     const std::uint64_t made = std::uint64_t{step.decode_tokens} + step.prefill_tokens;
@@ -137,9 +137,9 @@ QString stepRateText(const StepRecord& step, const LaneInfo& lane) {
                                                        : translated("%1 tokens computed in %2")
                                                              .arg(formatCount(step.computed_tokens), time);
         if (step.decode_tokens == 0) return text;
-        return translated("%1, %2 new per second").arg(text, perSecond(step.decode_tokens * 1e9 / ns));
+        return translated("%1, %2 new per second").arg(text, rateMark + perSecond(step.decode_tokens * 1e9 / ns));
     }
-    return translated("%1, %2 tokens per second").arg(time, perSecond(static_cast<double>(made) * 1e9 / ns));
+    return translated("%1, %2 tokens per second").arg(time, rateMark + perSecond(static_cast<double>(made) * 1e9 / ns));
 }
 
 QString otherStepText(const StepProfile& profile) {

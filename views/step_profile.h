@@ -69,7 +69,8 @@ QString outlierText(const ProfiledLayer& layer);
 QString stepName(const StepProfile& profile);
 // "29.1 ms, 34.4 tokens per second". New tokens count: those decoded and prompt tokens; a lane without a cache computes the
 // prefix again, which makes no token: "127 tokens computed in 29.1 ms". The time alone where nothing is computed.
-QString stepRateText(const StepRecord& step, const LaneInfo& lane);
+// rateMark: put before the rate, which is derived where the time is measured.
+QString stepRateText(const StepRecord& step, const LaneInfo& lane, const QString& rateMark = {});
 // False for a lane that accounts for blocks and has no model: rates and ceilings do not apply to it.
 bool computes(const LaneInfo& lane);
 // "step 40 has no stages; showing step 36", or "" where the step asked for has them.

@@ -45,7 +45,7 @@ void StepTimelineView::paintTitle(const Canvas& canvas, const StepTimelineFrame&
     const TextStyle bold{12, QFont::DemiBold, {}, false}, plain{12, QFont::Normal, {}, false};
     const TextStyle aside{11, QFont::Normal, canvas.colours().ink2, false};
     const StepRecord& record = m_profile->record;
-    const QString time = stepRateText(record, cursor()->laneRecord()->info());
+    const QString time = stepRateText(record, cursor()->laneRecord()->info(), originMark(Origin::derived) + QLatin1Char(' '));
     const QString name = stepName(*m_profile), other = otherStepText(*m_profile);
     const double needed = canvas.width(name, bold) + canvas.width(time, plain) + canvas.u(30) +
                           (other.isEmpty() ? 0 : canvas.width(other, aside) + canvas.u(14));

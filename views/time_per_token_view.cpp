@@ -314,9 +314,12 @@ void TimePerTokenView::addMarks(const LaneRecord& lane, int step) {
             {0, tr("a window bounds what a step reads: not a line"), PlotNote::Sample::none, colours.ink2});
     if (m_shown > 0 && m_points[m_shown - 1].step == step && m_points[m_shown - 1].ns <= m_top) {
         const DecodePoint& now = m_points[m_shown - 1];
+        const bool named = now.context < 0.7 * m_fit->most;  // beside the ring; else there is no room to its right
+        if (!named && high)
+            marks.notes.push_back({0, tr("ring: this step ● %1").arg(formatDuration(now.ns)), PlotNote::Sample::none, colours.ink2});
         marks.markers.push_back(
             {0, static_cast<double>(now.context), now.ns, PlotMarker::Glyph::ring,
-             now.context < 0.7 * m_fit->most ? tr("this step %1").arg(formatDuration(now.ns)) : QString(), colours.ink1});
+             named ? tr("this step %1").arg(formatDuration(now.ns)) : QString(), colours.ink1});
     }
     m_plot->setOverlay(std::move(marks));
 }

@@ -18,6 +18,7 @@
 
 #include "gui/ceilings_measurement.h"
 #include "gui/main_window.h"
+#include "tests/gui/window_fixture.h"
 #include "kernels/make_backend.h"
 #include "tests/serve/failing_backend.h"
 
@@ -120,14 +121,10 @@ class TestDevices : public QObject {
 
 private Q_SLOTS:
     void initTestCase() {
-        QStandardPaths::setTestModeEnabled(true);
-        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_home.path());
-        QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-test"));
-        QCoreApplication::setApplicationName(QStringLiteral("kvloupe-test-devices"));
+        keepSettingsIn(m_home.path(), QStringLiteral("kvloupe-test-devices"));
     }
     void init() {
-        QTest::failOnWarning(QRegularExpression(QStringLiteral("^(?!This plugin does not support propagateSizeHints)")));
-        QSettings().clear();
+        startAfresh();
         QFile::remove(kept());
     }
     void cleanup() { QFile::remove(kept()); }

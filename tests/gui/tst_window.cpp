@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
+#include "tests/gui/window_fixture.h"
 #include "gui/tab_page.h"
 #include "views/view.h"
 
@@ -25,6 +26,7 @@
 #include <stdexcept>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 class TestWindow : public QObject {
     Q_OBJECT
@@ -32,16 +34,11 @@ class TestWindow : public QObject {
 private Q_SLOTS:
     void initTestCase() {
         QVERIFY(m_home.isValid());
-        QStandardPaths::setTestModeEnabled(true);
-        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_home.path());
-        QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-test"));
-        QCoreApplication::setApplicationName(QStringLiteral("kvloupe-test"));
+        keepSettingsIn(m_home.path(), QStringLiteral("kvloupe-test"));
     }
 
     void init() {
-        // The offscreen platform says the one exception about every resizable window.
-        QTest::failOnWarning(QRegularExpression(QStringLiteral("^(?!This plugin does not support propagateSizeHints)")));
-        QSettings().clear();
+        startAfresh();
     }
 
     void anEmptyWindowOffersSampleScenarios() {
@@ -379,14 +376,6 @@ private:
         for (View* view : window.views())
             if (view->id() == id) return view;
         throw std::runtime_error("there is no view " + id.toStdString());
-    }
-
-    // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.
-    void openBundled(MainWindow& window) {
-        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
-        window.controller()->openBundled();
-        if (!changed.wait(60000) || !window.controller()->hasSession())
-            throw std::runtime_error("the bundled models did not open: " + window.notice().toStdString());
     }
 
     QTemporaryDir m_home;

@@ -2,6 +2,7 @@
 //
 // What stands around the views: status bar, notices, toolbar, and the window's own size.
 #include "gui/main_window.h"
+#include "tests/gui/window_fixture.h"
 
 #include <QApplication>
 #include <QLabel>
@@ -18,6 +19,7 @@
 #include <stdexcept>
 
 using namespace kvloupe;
+using namespace kvloupe::test;
 
 class TestWindowFrame : public QObject {
     Q_OBJECT
@@ -25,16 +27,11 @@ class TestWindowFrame : public QObject {
 private Q_SLOTS:
     void initTestCase() {
         QVERIFY(m_home.isValid());
-        QStandardPaths::setTestModeEnabled(true);
-        QSettings::setPath(QSettings::NativeFormat, QSettings::UserScope, m_home.path());
-        QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-test"));
-        QCoreApplication::setApplicationName(QStringLiteral("kvloupe-test-frame"));
+        keepSettingsIn(m_home.path(), QStringLiteral("kvloupe-test-frame"));
     }
 
     void init() {
-        // The offscreen platform says the one exception about every resizable window.
-        QTest::failOnWarning(QRegularExpression(QStringLiteral("^(?!This plugin does not support propagateSizeHints)")));
-        QSettings().clear();
+        startAfresh();
     }
 
     void theStatusBarSaysWhatIsInFocus() {
@@ -117,14 +114,6 @@ private Q_SLOTS:
     }
 
 private:
-    // Aborts the test function that calls it, by a throw that Qt Test reports, when nothing opens.
-    void openBundled(MainWindow& window) {
-        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
-        window.controller()->openBundled();
-        if (!changed.wait(60000) || !window.controller()->hasSession())
-            throw std::runtime_error("the bundled models did not open: " + window.notice().toStdString());
-    }
-
     QTemporaryDir m_home;
 };
 
