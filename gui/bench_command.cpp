@@ -6,6 +6,7 @@
 #include "gui/length_sweep.h"
 
 #include "engine/model/generate_model.h"
+#include "views/stage_bound.h"
 
 #include <nlohmann/json.hpp>
 
@@ -37,17 +38,34 @@ Result<std::shared_ptr<const Model>> generated_model() {
     return model;
 }
 
+StageBound bound_of(const BenchStage& stage, const Ceilings& ceilings) {
+    const auto whole = [](double sum) { return static_cast<std::uint64_t>(sum); };
+    return kvloupe::bound_of({whole(stage.ns), whole(stage.bytes), whole(stage.flops)}, ceilings);
+}
+
+const char* name_of(StageLimit limit) {
+    switch (limit) {
+    case StageLimit::memory: return "memory";
+    case StageLimit::compute: return "compute";
+    case StageLimit::latency: return "latency";
+    case StageLimit::unknown: break;
+    }
+    return "unknown";
+}
+
 json stages_to_json(const std::vector<BenchStage>& list, const Ceilings& ceilings) {
     json stages = json::array();
-    for (const BenchStage& stage : list)
-        stages.push_back({{"stage", name_of(stage.kind)},
+    for (const BenchStage& stage : list) {
+        const StageBound bound = bound_of(stage, ceilings);
+        stages.push_back({{"stage", kvloupe::name_of(stage.kind)},
                           {"us", stage.ns / 1e3},
                           {"bytes", stage.bytes},
                           {"flops", stage.flops},
-                          {"bytes_per_s", stage.bytes / (stage.ns * 1e-9)},
-                          {"flop_per_s", stage.flops / (stage.ns * 1e-9)},
-                          {"bound", stage.bound(ceilings)},
-                          {"share_of_ceiling", stage.share(ceilings)}});
+                          {"bytes_per_s", bound.bytes_per_second},
+                          {"flop_per_s", bound.flops_per_second},
+                          {"bound", name_of(bound.limit)},
+                          {"share_of_ceiling", bound.share}});
+    }
     return stages;
 }
 
@@ -57,9 +75,10 @@ void print_profile(const std::vector<BenchStage>& stages, double step_ns, const 
     for (const BenchStage& stage : stages) {
         in_stages += stage.ns;
         if (stage.ns < 0.01 * step_ns) continue;
+        const StageBound bound = bound_of(stage, ceilings);
         std::printf("    %-16s  %8.1f us %5.1f %%  %8.2f GB/s  %8.2f GFLOP/s  %-7s %3.0f %%\n",
-                    std::string(name_of(stage.kind)).c_str(), stage.ns / 1e3, 100 * stage.ns / step_ns,
-                    stage.bytes / stage.ns, stage.flops / stage.ns, stage.bound(ceilings), 100 * stage.share(ceilings));
+                    std::string(kvloupe::name_of(stage.kind)).c_str(), stage.ns / 1e3, 100 * stage.ns / step_ns,
+                    bound.bytes_per_second * 1e-9, bound.flops_per_second * 1e-9, name_of(bound.limit), 100 * bound.share);
     }
     std::printf("    %-16s  %8.1f us %5.1f %%\n", "between stages", (step_ns - in_stages) / 1e3,
                 100 * (1 - in_stages / step_ns));
@@ -72,7 +91,7 @@ json to_json(const BenchFigures& figures) {
             {"read_bandwidth_bytes_per_s", figures.ceilings.read_bandwidth},
             {"copy_bandwidth_bytes_per_s", figures.ceilings.copy_bandwidth},
             {"matrix_flop_per_s", figures.ceilings.matrix_rate},
-            {"matrix_type", std::string(name_of(figures.ceilings.matrix_type))},
+            {"matrix_type", std::string(kvloupe::name_of(figures.ceilings.matrix_type))},
             {"decode", {{"tokens_per_s", 1e9 / figures.decode_ns},
                         {"us_per_token", figures.decode_ns / 1e3},
                         {"bytes_per_token", figures.decode_bytes},
@@ -102,7 +121,7 @@ void print(const BenchFigures& f) {
                 f.device.c_str());
     std::printf("  ceilings            %8.2f GB/s read, %.2f GB/s copy, %.2f GFLOP/s in %s matrices   measured in this run\n",
                 f.ceilings.read_bandwidth / 1e9, f.ceilings.copy_bandwidth / 1e9, f.ceilings.matrix_rate / 1e9,
-                std::string(name_of(f.ceilings.matrix_type)).c_str());
+                std::string(kvloupe::name_of(f.ceilings.matrix_type)).c_str());
     std::printf("  decode              %8.1f tokens/s, %.0f us per token at context %u (median)\n", 1e9 / f.decode_ns,
                 f.decode_ns / 1e3, f.context_tokens);
     std::printf("  moved               %8.2f GB/s = %.1f %% of the read bandwidth (%.1f MiB per token, from shapes)\n",

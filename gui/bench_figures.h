@@ -7,7 +7,6 @@
 #include "engine/record/result.h"
 #include "engine/serve/session.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,17 +26,6 @@ struct BenchStage {
     double ns = 0;     // measured
     double bytes = 0;  // derived from shapes
     double flops = 0;  // derived from shapes
-
-    // What it reaches of each ceiling; 0 where that was not measured or it does nothing of the kind.
-    double of_memory(const Ceilings& c) const { return c.read_bandwidth > 0 && ns > 0 ? bytes / (ns * 1e-9) / c.read_bandwidth : 0; }
-    double of_compute(const Ceilings& c) const { return c.matrix_rate > 0 && ns > 0 ? flops / (ns * 1e-9) / c.matrix_rate : 0; }
-    // The ceiling that it is nearer to bounds it. A stage that is far from both waits for neither.
-    static constexpr double far = 0.3;
-    double share(const Ceilings& c) const { return std::max(of_memory(c), of_compute(c)); }
-    const char* bound(const Ceilings& c) const {
-        if (share(c) < far) return "latency";
-        return of_memory(c) >= of_compute(c) ? "memory" : "compute";
-    }
 };
 
 struct BenchFigures {
