@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cpu/cpu_backend.h"
 
+#include "kernels/backend_checks.h"
 #include "kernels/cpu/aligned_bytes.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu_cache.h"
@@ -73,16 +74,7 @@ public:
     }
 
     Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override {
-        if (tensor.data == nullptr || tensor.rows == 0 || tensor.cols == 0)
-            return Error{"Tensor '" + tensor.name + "' has no data", "The model lacks it; use a complete file"};
-        if (tensor.cols % elements_per_pack(tensor.dtype) != 0)
-            return Error{"Tensor '" + tensor.name + "' has rows of " + std::to_string(tensor.cols) + " elements, which " +
-                             std::string(name_of(tensor.dtype)) + " packs of 32 do not divide",
-                         "Use a file in which this tensor is f16 or f32"};
-        if (tensor.rows > max_dimension || tensor.cols > max_dimension)
-            return Error{"Tensor '" + tensor.name + "' is " + std::to_string(tensor.rows) + " by " +
-                             std::to_string(tensor.cols) + ", more than the CPU's products take",
-                         "At most 2147483647 rows and columns are possible"};
+        if (auto checked = check_weight(tensor, "the CPU's"); !checked) return checked.error();
         if (elements_per_pack(tensor.dtype) > 1 || tensor.rows > 1)
             if (auto grown = grow_panels(panel_floats(tensor.cols)); !grown) return grown.error();
         return std::unique_ptr<Weight>(new CpuWeight({tensor.data, tensor.dtype, tensor.rows, tensor.cols}));
@@ -103,7 +95,7 @@ public:
     }
 
     Result<void> begin_batch(const Batch& batch) override {
-        if (auto checked = check(batch); !checked) return checked;
+        if (auto checked = check_batch(batch); !checked) return checked;
         try {
             m_batch = batch;
         } catch (const std::bad_alloc&) {
@@ -214,8 +206,6 @@ public:
     Ceilings measure_ceilings(std::stop_token stop) override;
 
 private:
-    static constexpr std::uint64_t max_dimension = 0x7FFFFFFF;
-
     // Calls f(row) for all rows, on several threads where there is enough to do.
     template <class F>
     void for_rows(std::uint32_t rows, std::uint64_t width, F&& f) {
@@ -247,8 +237,6 @@ private:
         return {};
     }
 
-    static Result<void> check(const Batch& batch);
-
     Counters m_counters;  // first: outlives everything that counts
     ThreadPool m_pool;
     Batch m_batch;
@@ -262,26 +250,6 @@ private:
     std::vector<float> m_norm;
     Ceilings m_ceilings;
 };
-
-// A batch that contradicts itself would make kernels read beyond their memory.
-Result<void> CpuBackend::check(const Batch& batch) {
-    const char* wrong = nullptr;
-    const std::size_t rows = batch.tokens.size();
-    const std::size_t groups = rows == 0 ? 1 : batch.slots.size() / rows;
-    if (batch.positions.size() != rows || groups == 0 || batch.slots.size() != rows * groups)
-        wrong = "as many positions as tokens, and as many slots in every group";
-    std::uint64_t next = 0;
-    for (const Batch::Sequence& s : batch.sequences) {
-        if (s.first_row != next) wrong = "sequences whose rows follow one another";
-        next = std::uint64_t{s.first_row} + s.rows;
-        if (s.table_begin + std::uint64_t{s.table_size} * groups > batch.block_tables.size()) wrong = "block tables of all sequences";
-    }
-    if (next != rows) wrong = "sequences that cover all rows";
-    for (std::uint32_t row : batch.logit_rows)
-        if (row >= rows) wrong = "logit rows below the number of rows";
-    if (wrong == nullptr) return {};
-    return Error{"A batch of " + std::to_string(rows) + " rows lacks " + wrong, "This is a defect of the program"};
-}
 
 Ceilings CpuBackend::measure_ceilings(std::stop_token stop) {
     m_ceilings = cpu::measure_ceilings(m_ceilings, m_pool, m_blas, std::move(stop));

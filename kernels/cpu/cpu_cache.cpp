@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cpu/cpu_cache.h"
 
+#include "kernels/backend_checks.h"
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -10,15 +12,7 @@ namespace kvloupe::cpu {
 
 namespace {
 
-bool is_float(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
-
 bool multiply(std::uint64_t& product, std::uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
-
-std::string text_of(const KvCacheShape& shape) {
-    return std::to_string(shape.layers) + " layers of " + std::to_string(shape.blocks) + " blocks of " +
-           std::to_string(shape.block_size) + " tokens with " + std::to_string(shape.kv_heads) + " KV heads of " +
-           std::to_string(shape.head_dim) + " values";
-}
 
 // All bits set is NaN in f32, f16 and bf16.
 constexpr int nan_byte = 0xFF;
@@ -26,11 +20,7 @@ constexpr int nan_byte = 0xFF;
 }  // namespace
 
 Result<std::unique_ptr<KvCache>> CpuKvCache::make(const KvCacheShape& shape, Purpose purpose, Counters& counters) {
-    if (shape.layers == 0 || shape.blocks == 0 || shape.block_size == 0 || shape.kv_heads == 0 || shape.head_dim == 0)
-        return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
-    for (DType type : {shape.dtype_k, shape.dtype_v})
-        if (!is_float(type))
-            return Error{"The CPU cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
+    if (auto checked = check_shape(shape, "The CPU"); !checked) return checked.error();
     std::uint64_t elements = shape.blocks;
     if (!multiply(elements, shape.block_size) || !multiply(elements, shape.kv_heads) || !multiply(elements, shape.head_dim) ||
         elements > (UINT64_MAX >> 4) / shape.layers)

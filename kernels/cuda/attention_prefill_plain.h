@@ -12,7 +12,6 @@
 
 #include "kernels/cuda/attention_common.h"
 #include "kernels/cuda/attention_prefill_rows.h"
-#include "kernels/cuda/conversions.h"
 #include "kernels/cuda/warp.h"
 
 #include <cstddef>
@@ -102,14 +101,8 @@ private:
         for (unsigned index = threadIdx.x; index < Layout::keys * dim; index += Layout::threads) {
             const unsigned key = index / dim, i = index % dim;
             const std::uint32_t row = m_key_rows[key];
-            m_tile[key * stride + i] = row == no_row ? 0.0f : element(tensor, std::size_t{row} * dim + i);
+            m_tile[key * stride + i] = row == no_row ? 0.0f : cache_element(tensor, std::size_t{row} * dim + i);
         }
-    }
-
-    __device__ static float element(const CacheTensor& tensor, std::size_t index) {
-        if (tensor.dtype == DType::f32) return load_element<DType::f32>(tensor.data, index);
-        if (tensor.dtype == DType::f16) return load_element<DType::f16>(tensor.data, index);
-        return load_element<DType::bf16>(tensor.data, index);
     }
 
     __device__ void score(float (&scores)[2][4]) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cuda/batch_upload.h"
 
+#include "kernels/backend_checks.h"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -10,25 +12,20 @@ namespace kvloupe::cuda {
 
 namespace {
 
-// A batch that contradicts itself would make kernels read beyond their memory.
+// What passes and grids depend on.
 Result<BatchKey> key_of(const Batch& batch) {
-    const char* wrong = nullptr;
+    if (auto checked = check_batch(batch); !checked) return checked.error();
     const std::size_t rows = batch.tokens.size();
-    const std::size_t groups = rows == 0 ? 1 : batch.slots.size() / rows;
+    if (rows > INT32_MAX || batch.block_tables.size() > INT32_MAX)
+        return Error{"A batch of " + std::to_string(rows) + " rows lacks a size that a card's kernels can count",
+                     "This is a defect of the program"};
     BatchKey key;
     key.rows = static_cast<std::uint32_t>(rows);
-    key.groups = static_cast<std::uint32_t>(groups);
+    key.groups = static_cast<std::uint32_t>(rows == 0 ? 1 : batch.slots.size() / rows);
     key.sequences = static_cast<std::uint32_t>(batch.sequences.size());
     key.table_capacity = static_cast<std::uint32_t>(std::bit_ceil(batch.block_tables.size()));
     key.logit_rows = static_cast<std::uint32_t>(batch.logit_rows.size());
-    if (rows > INT32_MAX || batch.block_tables.size() > INT32_MAX) wrong = "a size that a card's kernels can count";
-    if (batch.positions.size() != rows || groups == 0 || batch.slots.size() != rows * groups)
-        wrong = "as many positions as tokens, and as many slots in every group";
-    std::uint64_t next = 0;
     for (const Batch::Sequence& s : batch.sequences) {
-        if (s.first_row != next) wrong = "sequences whose rows follow one another";
-        next = std::uint64_t{s.first_row} + s.rows;
-        if (s.table_begin + std::uint64_t{s.table_size} * groups > batch.block_tables.size()) wrong = "block tables of all sequences";
         if (s.rows == 1) {
             ++key.decodes;
             key.context = std::max(key.context, s.first_position + 1);
@@ -36,10 +33,6 @@ Result<BatchKey> key_of(const Batch& batch) {
             key.tiles += (s.rows + prefill_rows - 1) / prefill_rows;
         }
     }
-    if (next != rows) wrong = "sequences that cover all rows";
-    for (std::uint32_t row : batch.logit_rows)
-        if (row >= rows) wrong = "logit rows below the number of rows";
-    if (wrong != nullptr) return Error{"A batch of " + std::to_string(rows) + " rows lacks " + wrong, "This is a defect of the program"};
     key.context = std::bit_ceil(key.context);
     return key;
 }

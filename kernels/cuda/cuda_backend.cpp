@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cuda/cuda_backend.h"
 
+#include "kernels/backend_checks.h"
 #include "kernels/cuda/batch_upload.h"
 #include "kernels/cuda/card_attention.h"
 #include "kernels/cuda/card_ceilings.h"
@@ -213,16 +214,7 @@ private:
 };
 
 Result<std::unique_ptr<Weight>> CudaBackend::weight(const Tensor& tensor) {
-    if (tensor.data == nullptr || tensor.rows == 0 || tensor.cols == 0)
-        return Error{"Tensor '" + tensor.name + "' has no data", "The model lacks it; use a complete file"};
-    if (tensor.cols % elements_per_pack(tensor.dtype) != 0)
-        return Error{"Tensor '" + tensor.name + "' has rows of " + std::to_string(tensor.cols) + " elements, which " +
-                         std::string(name_of(tensor.dtype)) + " packs of 32 do not divide",
-                     "Use a file in which this tensor is f16 or f32"};
-    if (tensor.rows > INT32_MAX || tensor.cols > INT32_MAX)
-        return Error{"Tensor '" + tensor.name + "' is " + std::to_string(tensor.rows) + " by " + std::to_string(tensor.cols) +
-                         ", more than a card's products take",
-                     "At most 2147483647 rows and columns are possible"};
+    if (auto checked = check_weight(tensor, "a card's"); !checked) return checked.error();
     auto memory = CardMemory::make(m_card, tensor.bytes(), Purpose::weights, "tensor '" + tensor.name + "'");
     if (!memory) return memory.error();
     // The file is mapped, not pinned: the driver copies it through its own pinned memory, and returns when it has read it.

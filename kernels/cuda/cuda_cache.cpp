@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "kernels/cuda/cuda_cache.h"
 
+#include "kernels/backend_checks.h"
+
 #include <algorithm>
 
 namespace kvloupe::cuda {
@@ -8,12 +10,6 @@ namespace kvloupe::cuda {
 namespace {
 
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
-std::string text_of(const KvCacheShape& shape) {
-    return std::to_string(shape.layers) + " layers of " + std::to_string(shape.blocks) + " blocks of " +
-           std::to_string(shape.block_size) + " tokens with " + std::to_string(shape.kv_heads) + " KV heads of " +
-           std::to_string(shape.head_dim) + " values";
-}
 
 // The largest pool of that shape that the free memory holds; 0 where none does. What the driver itself takes by the way
 // (its pages are of 2 MiB) is left to it.
@@ -28,11 +24,7 @@ std::uint64_t blocks_that_fit(const KvCacheShape& shape, const CacheLayout& layo
 }  // namespace
 
 Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
-    if (shape.layers == 0 || shape.blocks == 0 || shape.block_size == 0 || shape.kv_heads == 0 || shape.head_dim == 0)
-        return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
-    for (DType type : {shape.dtype_k, shape.dtype_v})
-        if (elements_per_pack(type) > 1)
-            return Error{"A card cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
+    if (auto checked = check_shape(shape, "A card"); !checked) return checked.error();
     std::uint64_t elements = shape.block_size;
     const auto times = [&](std::uint64_t factor) { return !__builtin_mul_overflow(elements, factor, &elements); };
     bool fits = times(shape.kv_heads) && times(shape.head_dim);

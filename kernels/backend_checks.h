@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What every backend checks before it believes its caller (engine/backend.h), in the same words.
+#pragma once
+
+#include "engine/backend.h"
+
+#include <string>
+
+namespace kvloupe {
+
+// A batch that contradicts itself would make kernels read beyond their memory.
+inline Result<void> check_batch(const Batch& batch) {
+    const char* wrong = nullptr;
+    const std::size_t rows = batch.tokens.size();
+    const std::size_t groups = rows == 0 ? 1 : batch.slots.size() / rows;
+    if (batch.positions.size() != rows || groups == 0 || batch.slots.size() != rows * groups)
+        wrong = "as many positions as tokens, and as many slots in every group";
+    std::uint64_t next = 0;
+    for (const Batch::Sequence& s : batch.sequences) {
+        if (s.first_row != next) wrong = "sequences whose rows follow one another";
+        next = std::uint64_t{s.first_row} + s.rows;
+        if (s.table_begin + std::uint64_t{s.table_size} * groups > batch.block_tables.size()) wrong = "block tables of all sequences";
+    }
+    if (next != rows) wrong = "sequences that cover all rows";
+    for (std::uint32_t row : batch.logit_rows)
+        if (row >= rows) wrong = "logit rows below the number of rows";
+    if (wrong == nullptr) return {};
+    return Error{"A batch of " + std::to_string(rows) + " rows lacks " + wrong, "This is a defect of the program"};
+}
+
+// whose: "the CPU's", for a tensor with too many rows or columns.
+inline Result<void> check_weight(const Tensor& tensor, const std::string& whose) {
+    constexpr std::uint64_t most = 0x7FFFFFFF;  // BLAS and kernels count rows and columns in 32 bits
+    if (tensor.data == nullptr || tensor.rows == 0 || tensor.cols == 0)
+        return Error{"Tensor '" + tensor.name + "' has no data", "The model lacks it; use a complete file"};
+    if (tensor.cols % elements_per_pack(tensor.dtype) != 0)
+        return Error{"Tensor '" + tensor.name + "' has rows of " + std::to_string(tensor.cols) + " elements, which " +
+                         std::string(name_of(tensor.dtype)) + " packs of 32 do not divide",
+                     "Use a file in which this tensor is f16 or f32"};
+    if (tensor.rows > most || tensor.cols > most)
+        return Error{"Tensor '" + tensor.name + "' is " + std::to_string(tensor.rows) + " by " + std::to_string(tensor.cols) +
+                         ", more than " + whose + " products take",
+                     "At most 2147483647 rows and columns are possible"};
+    return {};
+}
+
+inline std::string text_of(const KvCacheShape& shape) {
+    return std::to_string(shape.layers) + " layers of " + std::to_string(shape.blocks) + " blocks of " +
+           std::to_string(shape.block_size) + " tokens with " + std::to_string(shape.kv_heads) + " KV heads of " +
+           std::to_string(shape.head_dim) + " values";
+}
+
+// who: "The CPU", for a precision that it cannot keep.
+inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who) {
+    if (shape.layers == 0 || shape.blocks == 0 || shape.block_size == 0 || shape.kv_heads == 0 || shape.head_dim == 0)
+        return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
+    for (DType type : {shape.dtype_k, shape.dtype_v})
+        if (elements_per_pack(type) > 1)
+            return Error{who + " cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
+    return {};
+}
+
+}  // namespace kvloupe
