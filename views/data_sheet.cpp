@@ -4,7 +4,6 @@
 #include "views/format.h"
 
 #include <QCoreApplication>
-#include <QRegularExpression>
 
 #include <cmath>
 
@@ -17,18 +16,6 @@ QString translated(const char* text) { return QCoreApplication::translate("kvlou
 QString threeDigits(double value) { return QString::number(value, 'f', value < 9.995 ? 2 : value < 99.95 ? 1 : 0); }
 
 }  // namespace
-
-const GpuEntry* data_sheet_of(std::string_view device) {
-    const QString text = QString::fromUtf8(device.data(), static_cast<qsizetype>(device.size()));
-    const QStringList words = text.split(QRegularExpression(QStringLiteral("[^A-Za-z0-9]+")), Qt::SkipEmptyParts);
-    for (const char* other : {"PCIe", "NVL", "40GB", "64GB", "96GB"})
-        if (words.contains(QLatin1String(other), Qt::CaseInsensitive)) return nullptr;
-    for (const GpuEntry& entry : gpu_table()) {
-        const QString name = QString::fromUtf8(entry.name.data(), static_cast<qsizetype>(entry.name.size()));
-        if (words.contains(name.section(QLatin1Char(' '), 0, 0), Qt::CaseInsensitive)) return &entry;
-    }
-    return nullptr;
-}
 
 QString formatFlopRate(double flopsPerSecond) {
     if (!std::isfinite(flopsPerSecond)) return {};

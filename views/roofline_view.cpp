@@ -39,7 +39,7 @@ void RooflineView::setCeilings(const Ceilings& ceilings) {
 
 const GpuEntry* RooflineView::dataSheet() const {
     const LaneRecord* lane = cursor()->laneRecord();
-    return lane ? data_sheet_of(lane->info().device) : nullptr;
+    return lane ? find_card(lane->info().device) : nullptr;
 }
 
 void RooflineView::refresh() {

@@ -99,7 +99,7 @@ void StagesView::showCeilings(const LaneRecord& lane) {
         return;
     }
     QString text = ceilingsText(m_ceilings);
-    const QString sheet = dataSheetText(data_sheet_of(lane.info().device));
+    const QString sheet = dataSheetText(find_card(lane.info().device));
     if (!sheet.isEmpty()) text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + sheet;
     m_ceilingsLabel->setText(text);
     m_ceilingsLabel->setToolTip(m_ceilings.measured_on.empty()

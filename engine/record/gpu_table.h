@@ -23,8 +23,8 @@ std::span<const GpuEntry> gpu_table();
 // Entry of that name, or null.
 const GpuEntry* find_gpu(std::string_view name);
 
-// Entry of a card by the driver's name for it ("NVIDIA H100 80GB HBM3"), or null: other forms of a chip (PCIe, NVL) have
-// other numbers.
+// Entry of a card by the driver's name for it ("NVIDIA H100 80GB HBM3"; other words may stand around it), or null: other
+// forms of a chip (PCIe, NVL) have other numbers.
 const GpuEntry* find_card(std::string_view name);
 
 }  // namespace kvloupe

@@ -356,7 +356,7 @@ private Q_SLOTS:
     void dataSheetsAreThoseOfTheDevice() {
         QFETCH(QString, device);
         QFETCH(QString, entry);
-        const GpuEntry* found = data_sheet_of(device.toStdString());
+        const GpuEntry* found = find_card(device.toStdString());
         QCOMPARE(found ? QString::fromUtf8(found->name.data(), static_cast<qsizetype>(found->name.size())) : QString(),
                  entry);
         QCOMPARE(dataSheetText(found).isEmpty(), entry.isEmpty());
