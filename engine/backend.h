@@ -105,6 +105,7 @@ struct Batch {
     std::vector<std::uint32_t> block_tables; // concatenated physical block ids
     std::vector<Sequence> sequences;
     std::vector<std::uint32_t> logit_rows;   // rows whose logits are wanted
+    std::string requests;                    // who is in it, for tools that name stretches of time: "a, b and 3 more"
 
     std::uint32_t rows() const { return static_cast<std::uint32_t>(tokens.size()); }
 };

@@ -31,6 +31,15 @@ void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::ui
     if (first + count == request.size()) batch.logit_rows.push_back(batch.rows() - 1);
 }
 
+// "a, b, c and 12 more": a name for what a step works at.
+std::string names_of(std::span<const ScheduledSequence> sequences) {
+    constexpr std::size_t shown = 8;
+    std::string names;
+    for (std::size_t i = 0; i < std::min(shown, sequences.size()); ++i) names += (i ? ", " : "") + sequences[i].request->name;
+    if (sequences.size() > shown) names += " and " + std::to_string(sequences.size() - shown) + " more";
+    return names;
+}
+
 }  // namespace
 
 Lane::Forward Lane::fail(std::span<Request* const> requests, const std::string& reason) {
@@ -100,6 +109,7 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     Batch batch;
     std::vector<TokenId> asked;  // (logit_rows)
     bool summaries = true;
+    batch.requests = names_of(schedule.sequences);
     for (const ScheduledSequence& scheduled : schedule.sequences) {
         const Request& request = *scheduled.request;
         add_rows(batch, request, scheduled.first, scheduled.count, m_cache->table(request.sequence), m_cache->block_size());
@@ -153,6 +163,7 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
         for (std::uint32_t first = 0; first < scheduled.count;) {
             const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
             Batch batch;
+            batch.requests = scheduled.request->name;
             add_rows(batch, *scheduled.request, first, count, std::span(&whole, 1), m_cache_memory->shape().block_size);
             auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, enough ? &asked : nullptr));
             if (!result) return fail_all(schedule, result.error());

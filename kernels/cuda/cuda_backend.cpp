@@ -93,7 +93,7 @@ public:
         m_card.fault().begin_step();
         if (!m_card.ready()) return m_card.fault().result();
         m_products->forget();
-        m_ranges.begin_step(batch.rows(), static_cast<std::uint32_t>(batch.sequences.size()));
+        m_ranges.begin_step(batch.requests, batch.rows(), static_cast<std::uint32_t>(batch.sequences.size()));
         return m_batch.upload(batch);
     }
     bool begin_pass(const PassShape& shape) override {

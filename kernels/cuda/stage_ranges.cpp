@@ -34,8 +34,10 @@ StageKind StageRanges::stage_of(Operation operation, StageKind last) {
     return StageKind::schedule;
 }
 
-void StageRanges::begin_step(std::uint32_t rows, std::uint32_t sequences) {
+void StageRanges::begin_step(const std::string& requests, std::uint32_t rows, std::uint32_t sequences) {
     end_step();
+    if (!requests.empty()) push_range(("requests: " + requests).c_str());
+    m_in_requests = !requests.empty();
     char name[64];
     std::snprintf(name, sizeof name, "step: %u sequences, %u rows", sequences, rows);
     push_range(name);
@@ -77,6 +79,8 @@ void StageRanges::end_step() {
     leave_layer();
     if (m_in_step) pop_range();
     m_in_step = false;
+    if (m_in_requests) pop_range();
+    m_in_requests = false;
 }
 
 }  // namespace kvloupe::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// StageRanges: nested ranges step > layer > stage under the names that the program's own views use. A backend is told
+// StageRanges: nested ranges requests > step > layer > stage under the names that the program's own views use. A backend is told
 // operations, not stages; in a Llama pass the operation before tells which stage a norm or a product belongs to. A replayed
 // pass shows as its step alone: its operations are not issued one by one.
 #pragma once
@@ -8,6 +8,7 @@
 #include "engine/record/step.h"
 
 #include <cstdint>
+#include <string>
 
 namespace kvloupe::cuda {
 
@@ -20,7 +21,8 @@ public:
     StageRanges(const StageRanges&) = delete;
     StageRanges& operator=(const StageRanges&) = delete;
 
-    void begin_step(std::uint32_t rows, std::uint32_t sequences);
+    // requests: who is in the step; empty: no range of its own.
+    void begin_step(const std::string& requests, std::uint32_t rows, std::uint32_t sequences);
     // Before the operation's launches.
     void enter(Operation operation);
     void end_step();
@@ -34,7 +36,7 @@ private:
 
     StageKind m_stage = StageKind::schedule;  // schedule: before the pass
     std::uint16_t m_layer = 0;                // the next layer's number
-    bool m_in_step = false, m_in_layer = false, m_in_stage = false;
+    bool m_in_requests = false, m_in_step = false, m_in_layer = false, m_in_stage = false;
 };
 
 }  // namespace kvloupe::cuda

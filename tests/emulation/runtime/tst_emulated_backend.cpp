@@ -92,13 +92,22 @@ void ranges_nest(Check& check) {
     auto pass = MiniPass::make(**backend, DType::f32, why);
     CHECK_THAT(pass != nullptr);
     (void)emulation::take_ranges();
-    CHECK_EQUAL(pass->run(pass->batch(2, 0, 3), 0).problem, std::string());
+    Batch batch = pass->batch(2, 0, 3);
+    batch.requests = "a, b";
+    CHECK_EQUAL(pass->run(batch, 0).problem, std::string());
     const emulation::Ranges ranges = emulation::take_ranges();
-    const std::vector<std::string> expected{"step: 2 sequences, 6 rows", " " + std::string(name_of(StageKind::embed)), " layer 0",
-                                            "  " + std::string(name_of(StageKind::attention_norm)), "  " + std::string(name_of(StageKind::qkv)),
-                                            "  " + std::string(name_of(StageKind::rotary_store)), "  " + std::string(name_of(StageKind::attention)),
-                                            "  " + std::string(name_of(StageKind::attention_out)), " " + std::string(name_of(StageKind::output_norm)),
-                                            " " + std::string(name_of(StageKind::logits))};
+    const auto stage = [](const char* depth, StageKind kind) { return depth + std::string(name_of(kind)); };
+    const std::vector<std::string> expected{"requests: a, b",
+                                            " step: 2 sequences, 6 rows",
+                                            stage("  ", StageKind::embed),
+                                            "  layer 0",
+                                            stage("   ", StageKind::attention_norm),
+                                            stage("   ", StageKind::qkv),
+                                            stage("   ", StageKind::rotary_store),
+                                            stage("   ", StageKind::attention),
+                                            stage("   ", StageKind::attention_out),
+                                            stage("  ", StageKind::output_norm),
+                                            stage("  ", StageKind::logits)};
     CHECK_THAT(ranges.balanced);
     CHECK_EQUAL(ranges.names.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK_EQUAL(ranges.names[i], expected[i]);
