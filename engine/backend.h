@@ -7,19 +7,24 @@
 // are ordered; no allocation inside a step. Weights are used in the form they are stored.
 // Shapes are written (outer, …, inner); activations are f32, row-major and packed.
 //
-// KV cache layout of one layer, K and V alike: (blocks, kv_heads, block_size, head_dim). A slot is
-// block * block_size + offset. Rejected: (slots, kv_heads, head_dim), because a head's rows of one block would not be
-// contiguous and decode attention reads one KV head at a time.
+// KV cache layout of one layer, K and V alike: (blocks, kv_heads, block_size, head_dim), stored as engine/record/kv_format.h
+// says. A slot is block * block_size + offset. Rejected: (slots, kv_heads, head_dim), because a head's rows of one block would
+// not be contiguous and decode attention reads one KV head at a time.
+//
+// Multi-head latent attention keeps, per token and layer, the latent as its K (one head of kv_rank values) and the turned rotary
+// key as its V (one head of rotary_dim values); there is no V. Attention over it is the absorbed form.
 #pragma once
 
 #include "engine/key_span.h"
 #include "engine/model/model.h"
 #include "engine/record/ceilings.h"
 #include "engine/record/dtype.h"
+#include "engine/record/kv_format.h"
 #include "engine/record/result.h"
 #include "engine/record/step.h"
 
 #include <array>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -56,14 +61,38 @@ public:
     virtual std::uint64_t bytes() const = 0;
 };
 
+struct KvLayerShape {
+    std::uint32_t kv_heads = 0;
+    std::uint32_t key_dim = 0;      // of a key row; with a latent: its width
+    std::uint32_t value_dim = 0;    // of a value row; with a latent: of the rotary key
+    bool latent = false;
+    KvFormat keys, values;
+    // Layers of different cache groups with the same place share memory: a block belongs to one group at a time. Places count
+    // from 0 without gaps; layers of one group have different ones.
+    std::uint32_t place = 0;
+
+    Result<KvPlane> key_plane(std::uint32_t block_size) const { return KvPlane::of(keys, KvPart::keys, kv_heads, key_dim, block_size); }
+    Result<KvPlane> value_plane(std::uint32_t block_size) const {
+        return KvPlane::of(values, KvPart::values, kv_heads, value_dim, block_size);
+    }
+};
+
 struct KvCacheShape {
-    std::uint32_t layers = 0;
     std::uint32_t blocks = 0;
     std::uint32_t block_size = 0;
-    std::uint32_t kv_heads = 0;
-    std::uint32_t head_dim = 0;
-    DType dtype_k = DType::f16;     // f32, f16 or bf16
-    DType dtype_v = DType::f16;
+    std::vector<KvLayerShape> layers;
+    std::uint32_t residual_pages = 0;  // blocks that can be kept in f16 at a time, where a layer's format keeps a residual
+
+    // Layers that are all alike and share nothing, in plain precisions.
+    static KvCacheShape uniform(std::uint32_t layers, std::uint32_t blocks, std::uint32_t block_size, std::uint32_t kv_heads,
+                                std::uint32_t head_dim, DType keys, DType values) {
+        KvCacheShape shape;
+        shape.blocks = blocks;
+        shape.block_size = block_size;
+        for (std::uint32_t i = 0; i < layers; ++i)
+            shape.layers.push_back({kv_heads, head_dim, head_dim, false, KvFormat::of(keys), KvFormat::of(values), i});
+        return shape;
+    }
 };
 
 // K and V of all layers, one allocation per layer and tensor, or one for all: the backend's choice.
@@ -104,6 +133,10 @@ struct Batch {
     std::vector<std::uint64_t> slots;        // (groups, rows) where K/V of the row is written
     std::vector<std::uint32_t> block_tables; // concatenated physical block ids
     std::vector<Sequence> sequences;
+    // Where a layer keeps a residual (kv_format.h): page + 1 of the f16 page that stands for a block, 0 where the block is
+    // quantised; as block_tables and as slots. Empty: no layer keeps one.
+    std::vector<std::uint32_t> table_pages;
+    std::vector<std::uint32_t> slot_pages;
     std::vector<std::uint32_t> logit_rows;   // rows whose logits are wanted
     std::string requests;                    // who is in it, for tools that name stretches of time: "a, b and 3 more"
 
@@ -118,17 +151,19 @@ struct AttentionProbe {
     std::vector<std::vector<std::vector<float>>> weights;
 };
 
-struct RotaryShape {
-    float theta = 10000.0f;
-    std::uint32_t rotary_dim = 0;
-    RotaryLayout layout = RotaryLayout::half_split;
-};
+// How scores are kept: as a whole, written, read, normalised and read again, as the textbook has it; or by tiles with an online
+// softmax, split over the context (FlashAttention, FORMATS 3.7). The sums differ in their order only.
+enum class AttentionForm : std::uint8_t { tiled, materialised };
 
 struct AttentionShape {
     std::uint32_t query_heads = 0;
     std::uint32_t kv_heads = 0;   // query head h reads KV head h / (query_heads / kv_heads)
-    std::uint32_t head_dim = 0;
-    float scale = 0;              // 1 / sqrt(head_dim)
+    std::uint32_t head_dim = 0;   // of queries and keys; with a latent: kv_rank + rotary_dim
+    std::uint32_t value_dim = 0;  // of values and outputs; 0: head_dim; with a latent: kv_rank
+    bool latent = false;          // queries (latent part, rotary part) over the cache's latents; values are the latents
+    float scale = 0;              // of q k^T
+    float soft_cap = 0;           // scores become cap * tanh(score / cap); 0: they stay
+    AttentionForm form = AttentionForm::tiled;
     KeySpan span = {};            // of the layer
     std::uint32_t group = 0;      // whose block tables and slots the layer uses
     RotaryShape rotary = {};      // how keys were rotated; read only where span.rank is set
@@ -212,6 +247,46 @@ public:
     // The result does not depend on the block size, bit for bit. probe: may be null.
     virtual void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer,
                            Buffer& out, AttentionProbe* probe) = 0;
+    // K and V rows as they are, without turning them: k (rows, kv_heads, key_dim), v (rows, kv_heads, value_dim) into the rows'
+    // slots of the group. Multi-head latent attention: k is the normed latent, v the rotary key.
+    virtual void store(const Buffer& /*k*/, const Buffer& /*v*/, std::uint32_t /*group*/, KvCache& /*cache*/,
+                       std::uint32_t /*layer*/) { unsupported(); }
+    // Turns part of every head in place: x (rows, heads, width), values first .. first + rotary.rotary_dim - 1 of a head.
+    virtual void rotate(Buffer& /*x*/, std::uint32_t /*heads*/, std::uint32_t /*width*/, std::uint32_t /*first*/,
+                        const RotaryShape& /*rotary*/) { unsupported(); }
+    // x (rows, heads, width), every head by itself: x / sqrt(mean(x^2) + epsilon) * weight (width). In place.
+    virtual void rms_norm_heads(Buffer& /*x*/, const Weight& /*weight*/, float /*epsilon*/, std::uint32_t /*rows*/,
+                                std::uint32_t /*heads*/) { unsupported(); }
+    // x (rows, bias.cols) += bias
+    virtual void add_bias(Buffer& /*x*/, const Weight& /*bias*/, std::uint32_t /*rows*/) { unsupported(); }
+    // x (count) *= factor
+    virtual void scale(Buffer& /*x*/, float /*factor*/, std::uint64_t /*count*/) { unsupported(); }
+    // x (count) = cap * tanh(x / cap)
+    virtual void soft_cap(Buffer& /*x*/, float /*cap*/, std::uint64_t /*count*/) { unsupported(); }
+    // to (rows, width) += from (rows, width)
+    virtual void add(const Buffer& /*from*/, Buffer& /*to*/, std::uint64_t /*count*/) { unsupported(); }
+    // Columns: out (rows, heads, out_width), from out_first on = in (rows, heads, in_width), from in_first on, `columns` of them.
+    // in_heads may be 1: the same for all heads.
+    struct Columns {
+        std::uint32_t rows = 0, heads = 0, in_heads = 0, columns = 0;
+        std::uint32_t in_width = 0, in_first = 0, out_width = 0, out_first = 0;
+    };
+    virtual void copy_columns(const Buffer& /*in*/, const Columns& /*columns*/, Buffer& /*out*/) { unsupported(); }
+    // Head by head: out (rows, heads, weight.rows / heads) = in (rows, heads, weight.cols) * weight[head]^T, where weight is
+    // (heads, weight.rows / heads, weight.cols).
+    virtual void matmul_heads(const Weight& /*weight*/, const Buffer& /*in*/, std::uint32_t /*rows*/,
+                              std::uint32_t /*heads*/, Buffer& /*out*/) { unsupported(); }
+    // to (rows.., width): row rows[i] += weights[i] * in[i], for all i; rows may repeat.
+    virtual void scatter_add(const Buffer& /*in*/, std::span<const std::uint32_t> /*rows*/,
+                             std::span<const float> /*weights*/, std::uint32_t /*width*/, Buffer& /*out*/) { unsupported(); }
+    // Rows of K and V of positions first .. first + count - 1 of a sequence of the batch, expanded to f32: keys (count,
+    // kv_heads, key_dim), values (count, kv_heads, value_dim).
+    virtual void load(const KvCache& /*cache*/, std::uint32_t /*layer*/, std::uint32_t /*group*/,
+                      std::uint32_t /*sequence*/, std::uint32_t /*first*/, std::uint32_t /*count*/, Buffer& /*keys*/,
+                      Buffer& /*values*/) { unsupported(); }
+    // gate (rows, width) = activation(gate) * up
+    virtual void gate_multiply(Activation /*activation*/, Buffer& /*gate*/, const Buffer& /*up*/,
+                               std::uint32_t /*rows*/, std::uint32_t /*width*/) { unsupported(); }
     // gate (rows, width) = silu(gate) * up
     virtual void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) = 0;
     // out (rows.size(), width) = in[rows]
@@ -232,6 +307,15 @@ public:
                           std::uint32_t tokens) = 0;
     virtual void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
                          std::uint32_t tokens) = 0;
+    // Quantises what page `page` (from 0) holds for `block`, all layers that keep a residual; the page is free afterwards.
+    virtual void seal_block(KvCache& /*cache*/, std::uint32_t /*block*/, std::uint32_t /*page*/) { unsupported(); }
+    // Copies `tokens` slots from the start of one f16 page to another.
+    virtual void copy_page(KvCache& /*cache*/, std::uint32_t /*from*/, std::uint32_t /*to*/, std::uint32_t /*tokens*/) { unsupported(); }
+    // What the first `tokens` slots of a block hold, expanded to f32: keys (kv_heads, tokens, key_dim), values likewise. page:
+    // page + 1 where it is kept in f16, else 0. Waits. Errors: the device's.
+    virtual Result<void> read_block(const KvCache& /*cache*/, std::uint32_t /*layer*/, std::uint32_t /*block*/,
+                                    std::uint32_t /*page*/, std::uint32_t /*tokens*/, std::span<float> /*keys*/,
+                                    std::span<float> /*values*/) { return Error{"This device does not hand out what a block holds", "Choose the device 'cpu'"}; }
     // Fills a block of all layers with NaN, the null block too (debug: a read of a slot that was never written then shows).
     virtual void poison_block(KvCache& cache, std::uint32_t block) = 0;
     virtual Result<void> synchronise() = 0;
@@ -250,6 +334,9 @@ public:
     virtual Ceilings measure_ceilings(std::stop_token stop) = 0;
 
 private:
+    // Operations that a backend has not got yet.
+    static void unsupported() { assert(!"an operation that this backend does not support"); }
+
     std::uint64_t m_owners = 0;
 };
 

@@ -46,18 +46,21 @@ inline Result<void> check_weight(const Tensor& tensor, const std::string& whose)
 }
 
 inline std::string text_of(const KvCacheShape& shape) {
-    return std::to_string(shape.layers) + " layers of " + std::to_string(shape.blocks) + " blocks of " +
-           std::to_string(shape.block_size) + " tokens with " + std::to_string(shape.kv_heads) + " KV heads of " +
-           std::to_string(shape.head_dim) + " values";
+    const KvLayerShape layer = shape.layers.empty() ? KvLayerShape{} : shape.layers.front();
+    return std::to_string(shape.layers.size()) + " layers of " + std::to_string(shape.blocks) + " blocks of " +
+           std::to_string(shape.block_size) + " tokens with " + std::to_string(layer.kv_heads) + " KV heads of " +
+           std::to_string(layer.key_dim) + " values";
 }
 
 // who: "The CPU", for a precision that it cannot keep.
 inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who) {
-    if (shape.layers == 0 || shape.blocks == 0 || shape.block_size == 0 || shape.kv_heads == 0 || shape.head_dim == 0)
-        return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
-    for (DType type : {shape.dtype_k, shape.dtype_v})
-        if (elements_per_pack(type) > 1)
-            return Error{who + " cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
+    bool empty = shape.layers.empty() || shape.blocks == 0 || shape.block_size == 0;
+    for (const KvLayerShape& layer : shape.layers) empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || layer.value_dim == 0;
+    if (empty) return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
+    for (const KvLayerShape& layer : shape.layers)
+        for (DType type : {layer.keys.dtype, layer.values.dtype})
+            if (!is_float(type))
+                return Error{who + " cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
     return {};
 }
 

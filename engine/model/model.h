@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Model: configuration, weights as views into the mapped file, tokenizer. Architecture Llama, any head counts.
+// Model: configuration, weights as views into the mapped file, tokenizer.
 #pragma once
 
+#include "engine/model/config.h"
 #include "engine/model/mapped_file.h"
 #include "engine/model/tokenizer.h"
 #include "engine/record/dtype.h"
@@ -18,39 +19,6 @@
 
 namespace kvloupe {
 
-// How rotary pairs lie in a head: GGUF llama files keep adjacent pairs, Hugging Face files half-split ones.
-enum class RotaryLayout : std::uint8_t { adjacent /* (2i, 2i+1) */, half_split /* (i, i + d/2) */ };
-
-struct ModelConfig {
-    std::string name;
-    std::string architecture;       // "llama"
-    std::uint32_t layers = 0;
-    std::uint32_t hidden = 0;
-    std::uint32_t query_heads = 0;
-    std::uint32_t kv_heads = 0;     // divides query_heads
-    std::uint32_t head_dim = 0;
-    std::uint32_t intermediate = 0;
-    std::uint32_t vocabulary = 0;
-    std::uint32_t context_length = 0;
-    float rope_theta = 10000.0f;
-    std::uint32_t rotary_dim = 0;   // rotated values of a head; = head_dim unless the file says less
-    float rms_epsilon = 1e-5f;
-    RotaryLayout rotary_layout = RotaryLayout::half_split;
-    bool tied_embeddings = false;
-    std::uint64_t parameters = 0;   // counted from the tensors
-    std::uint64_t weight_bytes = 0; // bytes of the tensors as stored
-    std::vector<std::string> assumed;  // "rope_theta = 10000 (not in config.json)"
-
-    // "MHA", "GQA" or "MQA".
-    std::string attention_variant() const {
-        return kv_heads == query_heads ? "MHA" : kv_heads == 1 ? "MQA" : "GQA";
-    }
-    // 2 * layers * kv_heads * head_dim * element size (CACHE_SEMANTICS 0).
-    std::uint64_t kv_bytes_per_token(DType dtype) const {
-        return 2ull * layers * row_bytes(dtype, std::uint64_t{kv_heads} * head_dim);
-    }
-};
-
 // A matrix as it is stored: `rows` rows of `cols` contiguous elements ([out, in] for a projection). rows = 1: a vector.
 struct Tensor {
     std::string name;
@@ -62,15 +30,43 @@ struct Tensor {
     bool present() const { return data != nullptr; }
 };
 
+// One expert's, or a dense, feed-forward part.
+struct FeedForwardWeights {
+    Tensor gate, up;        // (intermediate, hidden)
+    Tensor down;            // (hidden, intermediate)
+};
+
+// Multi-head latent attention. The two key-value tensors hold the same numbers cut in two ways: absorbed attention multiplies
+// queries with key_up_transposed and attended latents with value_up, expanded attention makes keys and values with key_value_up.
+struct LatentWeights {
+    Tensor query_down;         // (query_rank, hidden); absent without a rank: the layer's `query` is used
+    Tensor query_norm;         // (query_rank)
+    Tensor query_up;           // (query_heads * (nope_dim + rotary_dim), query_rank)
+    Tensor key_value_down;     // (kv_rank + rotary_dim, hidden)
+    Tensor key_value_norm;     // (kv_rank)
+    Tensor key_value_up;       // (query_heads * (nope_dim + value_dim), kv_rank)
+    Tensor key_up_transposed;  // (query_heads * kv_rank, nope_dim)
+    Tensor value_up;           // (query_heads * value_dim, kv_rank)
+};
+
+// Absent tensors are those that the configuration has no use for.
 struct LayerWeights {
     Tensor attention_norm;  // (hidden)
     Tensor query;           // (query_heads * head_dim, hidden)
     Tensor key;             // (kv_heads * head_dim, hidden)
     Tensor value;           // (kv_heads * head_dim, hidden)
-    Tensor attention_out;   // (hidden, query_heads * head_dim)
+    Tensor query_bias, key_bias, value_bias;  // (rows of the projection)
+    Tensor query_norm, key_norm;              // (head_dim)
+    LatentWeights latent;                     // instead of query, key and value
+    Tensor attention_out;   // (hidden, query_heads * head_dim; with a latent: query_heads * value_dim)
+    Tensor post_attention_norm;               // (hidden)
     Tensor ffn_norm;        // (hidden)
-    Tensor gate, up;        // (intermediate, hidden)
+    Tensor gate, up;        // (intermediate, hidden); with experts: of the shared ones, or absent
     Tensor down;            // (hidden, intermediate)
+    Tensor router;          // (experts, hidden)
+    Tensor router_bias;     // (experts)
+    std::vector<FeedForwardWeights> experts;
+    Tensor post_ffn_norm;   // (hidden)
 };
 
 class Model {

@@ -28,7 +28,7 @@ std::string shape_text(const std::vector<std::uint64_t>& shape) {
 }
 
 // Alignment that reading elements of a type needs: the plain types are read as such, the packed ones byte by byte.
-std::uint64_t alignment_of(DType type) { return elements_per_pack(type) > 1 ? 2 : bytes_per_pack(type); }
+std::uint64_t alignment_of(DType type) { return is_packed(type) ? 2 : bytes_per_pack(type); }
 
 class Assigner {
 public:

@@ -110,6 +110,7 @@ void dequantise_row(DType type, const std::byte* packed, std::span<float> out) {
             }
             break;
         }
+        default: assert(!"a type without expansion"); break;
         }
     }
 }
@@ -129,6 +130,7 @@ void quantise_row(DType type, std::span<const float> values, std::byte* packed) 
         case DType::q8_0: quantise_q8_0(row, block); break;
         case DType::q4_0: quantise_q4_0(row, block); break;
         case DType::q4_1: quantise_q4_1(row, block); break;
+        default: assert(!"a type without quantisation"); break;
         }
     }
 }

@@ -25,7 +25,7 @@ std::string kv_formula(const LaneInfo& lane) {
     if (!lane.kv_cache) return "no KV cache";
     const std::string product = grouped(lane.bytes_per_token) + " B per token";
     const auto dtype = dtype_from_name(lane.cache_dtype);
-    if (!dtype || elements_per_pack(*dtype) != 1) return product;
+    if (!dtype || !is_float(*dtype)) return product;
     const std::uint64_t element = bytes_per_pack(*dtype);
     const std::uint64_t bytes = 2ull * lane.layers * lane.kv_heads * lane.head_dim * element;
     if (bytes != lane.bytes_per_token) return product;

@@ -65,8 +65,8 @@ Result<std::unique_ptr<Lane>> Lane::create(LaneSetup setup) {
     if (!lane->m_device) return lane;
     const ModelConfig& config = lane->m_device->model->config;
     const CacheOptions& cache = made.options.cache;
-    KvCacheShape shape{config.layers, made.blocks, cache.block_size, config.kv_heads,
-                       config.head_dim, cache.dtype_k, cache.dtype_v};
+    const KvCacheShape shape = KvCacheShape::uniform(config.layers, made.blocks, cache.block_size, config.kv_heads,
+                                                     config.head_dim, cache.dtype_k, cache.dtype_v);
     auto memory = lane->m_device->backend->kv_cache(shape, Purpose::kv_cache);
     if (!memory) return memory.error();
     lane->m_cache_memory = std::move(*memory);

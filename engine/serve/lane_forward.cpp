@@ -74,8 +74,8 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
     const std::uint32_t piece = std::min(longest, m_setup.options.scheduler.max_num_batched_tokens);
     if (auto reserved = m_decoder.reserve(roomy(piece, config.context_length), 1); !reserved) return reserved;
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
-    KvCacheShape shape{config.layers, 1, roomy(longest, config.context_length), config.kv_heads, config.head_dim,
-                       DType::f32, DType::f32};
+    const KvCacheShape shape = KvCacheShape::uniform(config.layers, 1, roomy(longest, config.context_length), config.kv_heads,
+                                                     config.head_dim, DType::f32, DType::f32);
     m_decoder.forget_passes();
     m_cache_memory.reset();
     auto scratch = m_device->backend->kv_cache(shape, Purpose::activations);

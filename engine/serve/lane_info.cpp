@@ -73,8 +73,11 @@ void describe_cache(const CacheManagerOptions& options, bool positions_by_rank, 
 std::uint64_t Lane::bytes_per_token() const {
     if (!m_device) return m_setup.options.cache.bytes_per_token;
     const KvCacheShape& shape = m_cache_memory->shape();
-    const std::uint64_t width = std::uint64_t{shape.kv_heads} * shape.head_dim;
-    return shape.layers * (row_bytes(shape.dtype_k, width) + row_bytes(shape.dtype_v, width));
+    std::uint64_t bytes = 0;
+    for (const KvLayerShape& layer : shape.layers)
+        for (const auto& plane : {layer.key_plane(shape.block_size), layer.value_plane(shape.block_size)})
+            bytes += plane->block_bytes;
+    return bytes / shape.block_size;
 }
 
 std::uint64_t Lane::block_bytes() const {
@@ -99,8 +102,9 @@ LaneInfo Lane::info() const {
     info.pool_bytes = m_device ? m_cache_memory->bytes() : info.block_bytes * info.blocks;
     if (!m_device) return info;
     const KvCacheShape& shape = m_cache_memory->shape();
-    info.cache_dtype = name_of(shape.dtype_k);
-    if (shape.dtype_k != shape.dtype_v) info.cache_dtype += "/" + std::string(name_of(shape.dtype_v));
+    const KvLayerShape& layer = shape.layers.front();
+    info.cache_dtype = name_of(layer.keys.dtype);
+    if (layer.keys.dtype != layer.values.dtype) info.cache_dtype += "/" + std::string(name_of(layer.values.dtype));
     return info;
 }
 

@@ -30,7 +30,7 @@ void read_dtype(KeyReader& reader, const char* key, DType& target) {
     if (!value->is_string()) return reader.fail(key, "is " + describe(*value) + ", not a precision", built);
     const std::string name = value->get<std::string>();
     const auto type = dtype_from_name(name);
-    if (type && elements_per_pack(*type) == 1) target = *type;
+    if (type && is_float(*type)) target = *type;
     else if (std::find(later_types.begin(), later_types.end(), name) != later_types.end())
         reader.fail(key, "'" + name + "' is not built in this version of KVLoupe", built);
     else reader.fail(key, "is " + describe(*value) + ", which is no precision", built);

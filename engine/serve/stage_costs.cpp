@@ -47,7 +47,8 @@ StageCost StageCosts::attention() const {
     const ModelConfig& config = m_model->config;
     const std::uint64_t kv_width = std::uint64_t{config.kv_heads} * config.head_dim;
     const std::uint64_t q_width = std::uint64_t{config.query_heads} * config.head_dim;
-    const std::uint64_t kv_bytes = row_bytes(m_cache.dtype_k, kv_width) + row_bytes(m_cache.dtype_v, kv_width);
+    const KvLayerShape& cache = m_cache.layers.front();
+    const std::uint64_t kv_bytes = row_bytes(cache.keys.dtype, kv_width) + row_bytes(cache.values.dtype, kv_width);
     // Two products of head_dim per pair and query head.
     return {m_context * kv_bytes + 2 * m_rows * q_width * f32, 4 * m_pairs * q_width};
 }
@@ -56,7 +57,8 @@ StageCost StageCosts::rotary_store() const {
     const ModelConfig& config = m_model->config;
     const std::uint64_t kv_width = std::uint64_t{config.kv_heads} * config.head_dim;
     const std::uint64_t q_width = std::uint64_t{config.query_heads} * config.head_dim;
-    const std::uint64_t written = row_bytes(m_cache.dtype_k, kv_width) + row_bytes(m_cache.dtype_v, kv_width);
+    const KvLayerShape& cache = m_cache.layers.front();
+    const std::uint64_t written = row_bytes(cache.keys.dtype, kv_width) + row_bytes(cache.values.dtype, kv_width);
     // q is read and written, k and v are read and stored; 6 operations per rotated pair.
     return {m_rows * (2 * q_width * f32 + 2 * kv_width * f32 + written),
             3 * m_rows * (std::uint64_t{config.query_heads} + config.kv_heads) * config.rotary_dim};

@@ -216,7 +216,7 @@ void Attention::run_task(const Call& call, const AttentionTask& task, const Scra
 
 // One tile of a group (0 .. group.tiles - 1), into scratch.state.
 void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch) {
-    const KvCacheShape& cache = call.cache.shape();
+    const KvLayerShape& cache = call.cache.shape().layers[call.layer];
     const std::uint32_t first = group.tile(tile) * tile_tokens;
     TileSpan seen[tile_queries];
     AttentionTile work;
@@ -234,9 +234,9 @@ void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t 
     work.values = call.cache.values(call.layer);
     work.offsets = scratch.offsets;
     work.queries = group.queries();
-    work.head_dim = cache.head_dim;
-    work.dtype_k = cache.dtype_k;
-    work.dtype_v = cache.dtype_v;
+    work.head_dim = cache.key_dim;
+    work.dtype_k = cache.keys.dtype;
+    work.dtype_v = cache.values.dtype;
     work.scale = call.shape.scale;
     work.q = scratch.q;
     work.sink_q = scratch.sink_q;
@@ -280,7 +280,7 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
         work.offsets = memory.offsets;
         work.queries = 1;
         work.head_dim = d;
-        work.dtype_k = cache.shape().dtype_k;
+        work.dtype_k = cache.shape().layers[layer].keys.dtype;
         work.scale = shape.scale;
         work.q = memory.q;
         work.sink_q = memory.sink_q;

@@ -75,7 +75,7 @@ public:
 
     Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override {
         if (auto checked = check_weight(tensor, "the CPU's"); !checked) return checked.error();
-        if (elements_per_pack(tensor.dtype) > 1 || tensor.rows > 1)
+        if (is_packed(tensor.dtype) || tensor.rows > 1)
             if (auto grown = grow_panels(panel_floats(tensor.cols)); !grown) return grown.error();
         return std::unique_ptr<Weight>(new CpuWeight({tensor.data, tensor.dtype, tensor.rows, tensor.cols}));
     }
@@ -150,7 +150,8 @@ public:
             for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
                 const std::uint64_t at = to.offset(slots[row], head);
                 const std::uint64_t from = row * kv_width + std::uint64_t{head} * shape.head_dim;
-                const DType type_k = to.shape().dtype_k, type_v = to.shape().dtype_v;
+                const KvLayerShape& of = to.shape().layers[layer];
+                const DType type_k = of.keys.dtype, type_v = of.values.dtype;
                 overflowed += narrow_row(type_k, k_rows + from, shape.head_dim, to.keys(layer) + row_bytes(type_k, at));
                 overflowed += narrow_row(type_v, v_rows + from, shape.head_dim, to.values(layer) + row_bytes(type_v, at));
             }

@@ -49,7 +49,7 @@ public:
     // Elements from the layer's start to the row (head_dim) of a KV head in a slot.
     std::uint64_t offset(std::uint64_t slot, std::uint32_t kv_head) const {
         const std::uint64_t block = slot / m_shape.block_size;
-        return ((block * m_shape.kv_heads + kv_head) * m_shape.block_size + slot % m_shape.block_size) * m_shape.head_dim;
+        return ((block * first().kv_heads + kv_head) * m_shape.block_size + slot % m_shape.block_size) * first().key_dim;
     }
     // The same for positions first .. first + count - 1 of a sequence with this block table.
     void offsets(const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first, std::uint32_t count,
@@ -62,16 +62,17 @@ public:
 
 private:
     CpuKvCache() = default;
+    const KvLayerShape& first() const { return m_shape.layers.front(); }  // all are alike
     // The first `tokens` rows of every head, from one block (kv_heads, block_size, head_dim) to another.
     void copy_rows(const std::byte* from, std::byte* to, DType type, std::uint32_t tokens) const;
     std::byte* keys_of(std::uint32_t block, std::uint32_t layer) const {
-        return keys(layer) + row_bytes(m_shape.dtype_k, block * block_elements());
+        return keys(layer) + row_bytes(first().keys.dtype, block * block_elements());
     }
     std::byte* values_of(std::uint32_t block, std::uint32_t layer) const {
-        return values(layer) + row_bytes(m_shape.dtype_v, block * block_elements());
+        return values(layer) + row_bytes(first().values.dtype, block * block_elements());
     }
     std::uint64_t block_elements() const {
-        return std::uint64_t{m_shape.kv_heads} * m_shape.block_size * m_shape.head_dim;
+        return std::uint64_t{first().kv_heads} * m_shape.block_size * first().key_dim;
     }
 
     KvCacheShape m_shape;

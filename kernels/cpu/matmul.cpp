@@ -52,7 +52,7 @@ void multiply_panel(const PackedMatrix& matrix, const ProductRows& rows, std::ui
 std::uint64_t panel_floats(std::uint64_t cols) { return panel_rows(cols, UINT64_MAX / 2) * cols; }
 
 void matvec_rows(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows) {
-    if (elements_per_pack(matrix.dtype) == 1) return matvec_plain(matrix, begin, end, rows);
+    if (is_float(matrix.dtype)) return matvec_plain(matrix, begin, end, rows);
     matvec_packed(matrix, begin, end, rows);
 }
 

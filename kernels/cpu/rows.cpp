@@ -84,6 +84,7 @@ void expand_row_simd(DType dtype, const std::byte* in, std::uint64_t count, floa
         for (std::uint64_t p = 0; p < packs; ++p, in += 20)
             expand_nibbles(in + 4, f16_to_f32(load16(in)), f16_to_f32(load16(in + 2)), out + p * 32);
         return;
+    default: return;
     }
 }
 

@@ -68,6 +68,7 @@ double element(DType dtype, const std::byte* row, std::uint64_t index) {
     case DType::q8_0: return half_at(pack) * static_cast<double>(static_cast<std::int8_t>(pack[2 + inside]));
     case DType::q4_0: return half_at(pack) * (nibble(pack + 2, inside) - 8);
     case DType::q4_1: return half_at(pack) * nibble(pack + 4, inside) + half_at(pack + 2);
+    default: break;
     }
     return 0;
 }

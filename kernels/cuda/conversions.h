@@ -176,6 +176,7 @@ cudaError_t with_dtype(DType dtype, const Use& use) {
     case DType::q8_0: return use(std::integral_constant<DType, DType::q8_0>{});
     case DType::q4_0: return use(std::integral_constant<DType, DType::q4_0>{});
     case DType::q4_1: return use(std::integral_constant<DType, DType::q4_1>{});
+    default: break;
     }
     return cudaErrorInvalidValue;
 }

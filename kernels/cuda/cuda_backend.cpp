@@ -290,7 +290,7 @@ Result<void> CudaBackend::summarise(const Buffer& logits, std::uint32_t vocabula
 void CudaBackend::poison_block(KvCache& cache, std::uint32_t block) {
     if (!m_card.ready()) return;
     const auto& pool = static_cast<const CudaKvCache&>(cache);
-    for (std::uint32_t layer = 0; layer < pool.shape().layers; ++layer) {
+    for (std::uint32_t layer = 0; layer < pool.shape().layers.size(); ++layer) {
         note(poison(pool.keys_of(block, layer), pool.layout().block_key_bytes, m_card.stream), "poisoning a block");
         note(poison(pool.values_of(block, layer), pool.layout().block_value_bytes, m_card.stream), "poisoning a block");
     }

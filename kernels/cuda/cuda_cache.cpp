@@ -15,8 +15,8 @@ std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes +
 // (its pages are of 2 MiB) is left to it.
 std::uint64_t blocks_that_fit(const KvCacheShape& shape, const CacheLayout& layout, std::uint64_t free) {
     constexpr std::uint64_t page = std::uint64_t{2} << 20;
-    const std::uint64_t rounding = std::uint64_t{512} * shape.layers;
-    const std::uint64_t of_block = (layout.block_key_bytes + layout.block_value_bytes) * shape.layers;
+    const std::uint64_t rounding = std::uint64_t{512} * shape.layers.size();
+    const std::uint64_t of_block = (layout.block_key_bytes + layout.block_value_bytes) * shape.layers.size();
     const std::uint64_t usable = free / page * page;
     return usable <= rounding ? 0 : std::min<std::uint64_t>((usable - rounding) / of_block, shape.blocks);
 }
@@ -25,15 +25,16 @@ std::uint64_t blocks_that_fit(const KvCacheShape& shape, const CacheLayout& layo
 
 Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
     if (auto checked = check_shape(shape, "A card"); !checked) return checked.error();
+    const KvLayerShape& layer = shape.layers.front();
     std::uint64_t elements = shape.block_size;
     const auto times = [&](std::uint64_t factor) { return !__builtin_mul_overflow(elements, factor, &elements); };
-    bool fits = times(shape.kv_heads) && times(shape.head_dim);
+    bool fits = times(layer.kv_heads) && times(layer.key_dim);
     const std::uint64_t of_block = elements;
-    fits = fits && times(shape.blocks) && elements <= (UINT64_MAX >> 5) / shape.layers;
+    fits = fits && times(shape.blocks) && elements <= (UINT64_MAX >> 5) / shape.layers.size();
     if (!fits) return Error{"A KV cache of " + text_of(shape) + " is larger than any memory", "Use fewer blocks"};
     CacheLayout layout;
-    layout.block_key_bytes = row_bytes(shape.dtype_k, of_block);
-    layout.block_value_bytes = row_bytes(shape.dtype_v, of_block);
+    layout.block_key_bytes = row_bytes(layer.keys.dtype, of_block);
+    layout.block_value_bytes = row_bytes(layer.values.dtype, of_block);
     layout.key_bytes = rounded(layout.block_key_bytes * shape.blocks, 256);
     layout.value_bytes = rounded(layout.block_value_bytes * shape.blocks, 256);
     return layout;
@@ -42,7 +43,7 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
 Result<std::unique_ptr<KvCache>> CudaKvCache::make(Card& card, OverflowCounters& counters, const KvCacheShape& shape, Purpose purpose) {
     const auto layout = CacheLayout::of(shape);
     if (!layout) return layout.error();
-    auto memory = CardMemory::make(card, layout->layer_bytes() * shape.layers, purpose, "a KV cache of " + text_of(shape));
+    auto memory = CardMemory::make(card, layout->layer_bytes() * shape.layers.size(), purpose, "a KV cache of " + text_of(shape));
     if (!memory) {
         if (card.fault().lost()) return memory.error();
         const std::uint64_t most = blocks_that_fit(shape, *layout, card.room().free);
@@ -71,11 +72,12 @@ std::byte* CudaKvCache::keys_of(std::uint32_t block, std::uint32_t layer) const 
 
 CacheLayer CudaKvCache::layer(std::uint32_t layer) const {
     CacheLayer view;
-    view.keys = {keys_of(0, layer), m_shape.dtype_k};
-    view.values = {values_of(0, layer), m_shape.dtype_v};
+    view.keys = {keys_of(0, layer), m_shape.layers[layer].keys.dtype};
+    view.values = {values_of(0, layer), m_shape.layers[layer].values.dtype};
     view.block_size = m_shape.block_size;
-    view.kv_heads = m_shape.kv_heads;
-    view.head_dim_k = view.head_dim_v = m_shape.head_dim;
+    view.kv_heads = m_shape.layers[layer].kv_heads;
+    view.head_dim_k = m_shape.layers[layer].key_dim;
+    view.head_dim_v = m_shape.layers[layer].value_dim;
     return view;
 }
 
@@ -85,19 +87,20 @@ BlockCopy::Place CudaKvCache::block(std::uint32_t block) const {
 
 BlockCopy CudaKvCache::copy(std::uint32_t tokens) const {
     BlockCopy copy;
-    copy.layers = m_shape.layers;
-    copy.kv_heads = m_shape.kv_heads;
+    const KvLayerShape& layer = m_shape.layers.front();  // all are alike
+    copy.layers = static_cast<std::uint32_t>(m_shape.layers.size());
+    copy.kv_heads = layer.kv_heads;
     copy.block_size = m_shape.block_size;
     copy.tokens = std::min(tokens, m_shape.block_size);
-    copy.key_bytes = static_cast<std::uint32_t>(row_bytes(m_shape.dtype_k, m_shape.head_dim));
-    copy.value_bytes = static_cast<std::uint32_t>(row_bytes(m_shape.dtype_v, m_shape.head_dim));
+    copy.key_bytes = static_cast<std::uint32_t>(row_bytes(layer.keys.dtype, layer.key_dim));
+    copy.value_bytes = static_cast<std::uint32_t>(row_bytes(layer.values.dtype, layer.value_dim));
     return copy;
 }
 
 Result<std::unique_ptr<HostBlocks>> CudaHostBlocks::make(Card& card, const CudaKvCache& cache, std::uint32_t count) {
     std::unique_ptr<CudaHostBlocks> host(new CudaHostBlocks);
     host->m_count = count;
-    host->m_layers = cache.shape().layers;
+    host->m_layers = static_cast<std::uint32_t>(cache.shape().layers.size());
     host->m_key_bytes = rounded(cache.layout().block_key_bytes, 16);
     host->m_value_bytes = rounded(cache.layout().block_value_bytes, 16);
     std::uint64_t bytes = host->m_key_bytes + host->m_value_bytes;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* what = "a matrix product";
 
-bool quantised(DType type) { return elements_per_pack(type) > 1; }
+bool quantised(DType type) { return is_packed(type); }
 
 }  // namespace
 

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const LaneOptions& lane : scenario->lanes) {
         KVLOUPE_REQUIRE(!lane.name.empty() && lanes.insert(lane.name).second);
         KVLOUPE_REQUIRE(lane.cache.block_size > 0 && (!lane.cache.blocks || *lane.cache.blocks >= 2));
-        KVLOUPE_REQUIRE(elements_per_pack(lane.cache.dtype_k) == 1 && elements_per_pack(lane.cache.dtype_v) == 1);
+        KVLOUPE_REQUIRE(is_float(lane.cache.dtype_k) && is_float(lane.cache.dtype_v));
         const CacheOptions& cache = lane.cache;
         KVLOUPE_REQUIRE(cache.watermark >= 0 && cache.watermark < 1 && cache.hash_bits >= 1 && cache.hash_bits <= 256);
         KVLOUPE_REQUIRE(!cache.span || (!cache.span->full() && (cache.span->window == 0 || cache.span->chunk == 0)));

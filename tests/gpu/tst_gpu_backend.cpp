@@ -28,7 +28,7 @@ void ceilings(const BackendSubject& subject, Check& check) {
 void larger_than_the_card(const BackendSubject& subject, Check& check) {
     auto backend = make_subject(subject, check);
     if (!backend) return;
-    KvCacheShape shape{32, 0, 16, 8, 128, DType::f16, DType::f16};
+    KvCacheShape shape = KvCacheShape::uniform(32, 0, 16, 8, 128, DType::f16, DType::f16);
     const std::uint64_t of_block = std::uint64_t{2} * 32 * 16 * 8 * 128 * 2;
     shape.blocks = static_cast<std::uint32_t>(backend->info().memory_bytes / of_block + 1000);
     const auto refused = backend->kv_cache(shape, Purpose::kv_cache);

@@ -36,7 +36,7 @@ Run run(const Case& c, unsigned threads, unsigned seed, bool compare) {
     auto backend = cpu_backend(threads);
     std::uint32_t blocks = 0;
     result.batch = make_batch(c.pieces, c.block_size, seed, blocks);
-    const KvCacheShape shape{2, blocks, c.block_size, c.kv_heads, c.head_dim, c.k, c.v};
+    const KvCacheShape shape = KvCacheShape::uniform(2, blocks, c.block_size, c.kv_heads, c.head_dim, c.k, c.v);
     auto cache = backend->kv_cache(shape, Purpose::kv_cache);
     for (std::uint32_t b = 0; b < blocks; ++b) backend->poison_block(**cache, b);
     const AttentionShape attention{c.query_heads, c.kv_heads, c.head_dim, 1.0f / std::sqrt(float(c.head_dim))};

@@ -45,8 +45,8 @@ struct Filled {
 
 void spoil(cpu::CpuKvCache& cache, std::uint64_t slot) {
     for (std::uint32_t head = 0; head < kv_heads; ++head) {
-        const std::uint64_t at = row_bytes(cache.shape().dtype_k, cache.offset(slot, head));
-        const std::uint64_t bytes = row_bytes(cache.shape().dtype_k, head_dim);
+        const std::uint64_t at = row_bytes(cache.shape().layers[0].keys.dtype, cache.offset(slot, head));
+        const std::uint64_t bytes = row_bytes(cache.shape().layers[0].keys.dtype, head_dim);
         std::memset(cache.keys(layer) + at, 0xFF, bytes);
         std::memset(cache.values(layer) + at, 0xFF, bytes);
     }

@@ -9,7 +9,7 @@ using namespace kvloupe::test;
 
 namespace {
 
-KvCacheShape shape_of(DType k, DType v) { return {3, 5, 4, 2, 8, k, v}; }
+KvCacheShape shape_of(DType k, DType v) { return KvCacheShape::uniform(3, 5, 4, 2, 8, k, v); }
 
 // (blocks, kv_heads, block_size, head_dim): the rows of a head in a block are contiguous.
 void rowsLieByBlockThenHeadThenSlot(Check& check) {

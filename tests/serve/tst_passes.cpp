@@ -94,7 +94,7 @@ void halfAPassIsNeverReplayed(Check& check) {
     auto device = DeviceModel::create(*model, std::shared_ptr<Backend>(std::move(*made)));
     CHECK_RESULT(device);
     const ModelConfig& config = (*model)->config;
-    const KvCacheShape shape{config.layers, 2, 16, config.kv_heads, config.head_dim, DType::f32, DType::f32};
+    const KvCacheShape shape = KvCacheShape::uniform(config.layers, 2, 16, config.kv_heads, config.head_dim, DType::f32, DType::f32);
     auto cache = (*device)->backend->kv_cache(shape, Purpose::kv_cache);
     CHECK_RESULT(cache);
     Decoder decoder(*device);

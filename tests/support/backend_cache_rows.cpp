@@ -143,20 +143,20 @@ void overflow_row(const BackendSubject& subject, DType type, Check& check) {
 void shape_row(const BackendSubject& subject, Check& check) {
     auto backend = make_subject(subject, check);
     if (!backend) return;
-    const KvCacheShape good{2, 4, 16, 2, 32, DType::f16, DType::bf16};
+    const KvCacheShape good = KvCacheShape::uniform(2, 4, 16, 2, 32, DType::f16, DType::bf16);
     const auto refused = [&](auto&& spoil) {
         KvCacheShape wrong = good;
         spoil(wrong);
         const auto made = backend->kv_cache(wrong, Purpose::kv_cache);
         return !made && !made.error().sentence.empty() && !made.error().hint.empty();
     };
-    CHECK_THAT(refused([](KvCacheShape& s) { s.layers = 0; }));
+    CHECK_THAT(refused([](KvCacheShape& s) { s.layers.clear(); }));
     CHECK_THAT(refused([](KvCacheShape& s) { s.blocks = 0; }));
     CHECK_THAT(refused([](KvCacheShape& s) { s.block_size = 0; }));
-    CHECK_THAT(refused([](KvCacheShape& s) { s.kv_heads = 0; }));
-    CHECK_THAT(refused([](KvCacheShape& s) { s.head_dim = 0; }));
-    CHECK_THAT(refused([](KvCacheShape& s) { s.dtype_k = DType::q8_0; }));
-    CHECK_THAT(refused([](KvCacheShape& s) { s.blocks = s.block_size = s.kv_heads = s.head_dim = s.layers = 0xFFFFFFFF; }));
+    CHECK_THAT(refused([](KvCacheShape& s) { s.layers[1].kv_heads = 0; }));
+    CHECK_THAT(refused([](KvCacheShape& s) { s.layers[0].key_dim = 0; }));
+    CHECK_THAT(refused([](KvCacheShape& s) { s.layers[0].keys = KvFormat::of(DType::q4_k); }));
+    CHECK_THAT(refused([](KvCacheShape& s) { s.blocks = s.block_size = s.layers[0].kv_heads = s.layers[0].key_dim = 0xFFFFFFFF; }));
     CHECK_THAT(refused([](KvCacheShape& s) { s.blocks = s.block_size = 0xFFFFFFFF; }));
     CHECK_EQUAL(backend->memory().kv_cache, 0u);
 }

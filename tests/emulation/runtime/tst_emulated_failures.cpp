@@ -50,7 +50,7 @@ void full_card(Check& check) {
     emulation::set_up_runtime(setup);
     auto backend = cuda::make_cuda_backend(0, {});
     CHECK_THAT(bool(backend));
-    KvCacheShape shape{4, 4096, 16, 2, 128, DType::f16, DType::f16};
+    KvCacheShape shape = KvCacheShape::uniform(4, 4096, 16, 2, 128, DType::f16, DType::f16);
     const auto refused = (*backend)->kv_cache(shape, Purpose::kv_cache);
     CHECK_THAT(!refused);
     CHECK_THAT(contains(refused.error().sentence, "Emulated GPU") && contains(refused.error().sentence, "256.0 MiB wanted") &&
