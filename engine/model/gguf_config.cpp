@@ -15,9 +15,9 @@ namespace {
 
 const char* const convert_again = "Convert the model again, or use another file of it.";
 
-class Reader {
+class ConfigReader {
 public:
-    explicit Reader(const GgufFile& file) : m_file(file) {}
+    explicit ConfigReader(const GgufFile& file) : m_file(file) {}
     ModelConfig config;
     Error error;
 
@@ -192,7 +192,7 @@ private:
 
 Result<ModelConfig> config_from_gguf(const GgufFile& file) {
     try {
-        Reader reader(file);
+        ConfigReader reader(file);
         if (!reader.read()) return reader.error;
         return std::move(reader.config);
     } catch (const std::exception& failure) {
