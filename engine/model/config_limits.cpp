@@ -35,11 +35,11 @@ std::string contradiction_of_experts(const ExpertShape& experts) {
     if (experts.used_groups == 0 || experts.used_groups > experts.groups)
         return text(experts.used_groups) + " groups cannot be chosen among " + text(experts.groups);
     const std::uint32_t group = experts.count / experts.groups;
+    if (experts.group_score == ExpertShape::GroupScore::best_two && group < 2)
+        return "groups of one expert cannot be judged by their best two";
     if (experts.used > experts.used_groups * group)
         return text(experts.used_groups) + " groups of " + text(group) + " experts hold fewer than the " + text(experts.used) +
                " that a token uses";
-    if (experts.group_score == ExpertShape::GroupScore::best_two && group < 2)
-        return "groups of one expert cannot be judged by their best two";
     return {};
 }
 
