@@ -163,7 +163,8 @@ std::uint32_t split_of(const Matrix& matrix) {
 template <DType Type, unsigned Rows>
 cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     constexpr unsigned per_warp = Rows > 2 ? 4 : 2;
-    constexpr unsigned turns = Type == DType::f32 ? 8 / per_warp / 2 : 8 / per_warp;  // 128 bytes a thread in f16 and f32
+    // 128 bytes a thread in f16 and f32. Types of super-blocks keep more words per eight columns: with as many turns registers spill.
+    constexpr unsigned turns = Type == DType::f32 || is_super<Type> ? 8 / per_warp / 2 : 8 / per_warp;
     const std::uint32_t split = split_of(matrix), rows_per_block = warps / split * per_warp;
     const dim3 grid((matrix.rows + rows_per_block - 1) / rows_per_block);
     return launch(matvec_kernel<Type, Rows, per_warp, turns>, grid, dim3(warps * 32), 0, stream, matrix, product,
