@@ -30,6 +30,8 @@ std::string contradiction_of_experts(const ExpertShape& experts) {
     const auto text = [](std::uint32_t number) { return std::to_string(number); };
     if (experts.used == 0 || experts.used > experts.count)
         return text(experts.used) + " experts per token cannot be chosen among " + text(experts.count);
+    if (std::uint64_t{experts.shared} * experts.intermediate > ConfigLimits::width)
+        return text(experts.shared) + " shared experts of " + text(experts.intermediate) + " values are too wide";
     if (experts.groups == 0 || experts.count % experts.groups != 0)
         return text(experts.groups) + " groups do not divide " + text(experts.count) + " experts";
     if (experts.used_groups == 0 || experts.used_groups > experts.groups)
