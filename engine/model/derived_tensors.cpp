@@ -21,7 +21,9 @@ std::byte* allocate(Model& model, Tensor& tensor, std::string name, DType dtype,
     return model.owned.back().data();
 }
 
-const std::byte* row_of(const Tensor& tensor, std::uint64_t row) { return tensor.data + row * row_bytes(tensor.dtype, tensor.cols); }
+const std::byte* row_of(const Tensor& tensor, std::uint64_t row) {
+    return tensor.data + row * row_bytes(tensor.dtype, tensor.cols);
+}
 
 std::vector<float> expanded(const Tensor& tensor, std::uint64_t row) {
     std::vector<float> values(tensor.cols);
@@ -66,7 +68,8 @@ void join(Model& model, std::uint32_t heads, LatentWeights& weights) {
     const std::uint64_t nope = latent.nope_dim, value = latent.value_dim, rank = latent.kv_rank;
     const DType type = is_float(keys.dtype) && keys.dtype == values.dtype ? keys.dtype : DType::f32;
     const std::uint64_t row = row_bytes(type, rank);
-    std::byte* const out = allocate(model, weights.key_value_up, keys.name + " (with values)", type, heads * (nope + value), rank);
+    std::byte* const out =
+        allocate(model, weights.key_value_up, keys.name + " (with values)", type, heads * (nope + value), rank);
     for (std::uint64_t head = 0; head < heads; ++head) {
         std::byte* const own = out + head * (nope + value) * row;
         // A head's (rank, nope) turned to (nope, rank).

@@ -119,7 +119,8 @@ private:
 
     void add_latent(const std::string& prefix, const LayerShape& shape, LayerWeights& layer) {
         const LatentShape& latent = m_model->config.latent;
-        const std::uint64_t hidden = m_model->config.hidden, queries = std::uint64_t{shape.query_heads} * m_model->config.head_dim;
+        const std::uint64_t hidden = m_model->config.hidden;
+        const std::uint64_t queries = std::uint64_t{shape.query_heads} * m_model->config.head_dim;
         LatentWeights& weights = layer.latent;
         if (latent.query_rank > 0) {
             weights.query_down = matrix(prefix + "query down", latent.query_rank, hidden);
@@ -146,11 +147,13 @@ private:
         layer.router = matrix(prefix + "router", experts.count, m_model->config.hidden);
         if (experts.corrected) layer.router_bias = bias(prefix + "router bias", experts.count);
         if (experts.shared > 0)
-            add_feed_forward(prefix + "shared ", std::uint64_t{experts.shared} * experts.intermediate, layer.gate, layer.up, layer.down);
+            add_feed_forward(prefix + "shared ", std::uint64_t{experts.shared} * experts.intermediate, layer.gate, layer.up,
+                             layer.down);
         layer.experts.resize(experts.count);
         for (std::uint32_t i = 0; i < experts.count; ++i) {
             FeedForwardWeights& expert = layer.experts[i];
-            add_feed_forward(prefix + "expert " + std::to_string(i) + " ", experts.intermediate, expert.gate, expert.up, expert.down);
+            add_feed_forward(prefix + "expert " + std::to_string(i) + " ", experts.intermediate, expert.gate, expert.up,
+                             expert.down);
         }
     }
 
@@ -203,8 +206,8 @@ private:
         const LatentShape& latent = config.latent;
         const ExpertShape& experts = config.experts;
         std::vector<std::uint64_t> values = {
-            config.layers, config.hidden, config.query_heads, config.kv_heads, config.head_dim, config.intermediate, config.vocabulary,
-            config.tied_embeddings, config.attention_bias, config.query_key_norm, config.post_norms, latent.query_rank,
+            config.layers, config.hidden, config.query_heads, config.kv_heads, config.head_dim, config.intermediate,
+            config.vocabulary, config.tied_embeddings, config.attention_bias, config.query_key_norm, config.post_norms, latent.query_rank,
             latent.kv_rank, latent.nope_dim, latent.rotary_dim, latent.value_dim, experts.count, experts.shared,
             experts.intermediate, experts.corrected, static_cast<std::uint64_t>(m_options.matrices), m_options.seed};
         for (const LayerShape& layer : config.layer_shapes)

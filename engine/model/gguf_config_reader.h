@@ -32,7 +32,8 @@ public:
     bool check_count(const std::string& name, std::uint64_t number, std::uint64_t limit, std::uint32_t& value);
     bool need_count(const std::string& key, std::uint64_t limit, std::uint32_t& value);            // absent: an error
     bool read_count(const std::string& key, std::uint64_t limit, std::uint32_t& value);            // absent: noted
-    bool read_optional_count(const std::string& key, std::uint64_t limit, std::uint32_t& value);   // absent: not noted; 0 is allowed
+    // Absent: not noted. 0 is allowed.
+    bool read_optional_count(const std::string& key, std::uint64_t limit, std::uint32_t& value);
     // One count, or an array of one per layer. Absent: an error.
     bool need_counts(const std::string& key, std::uint64_t limit, std::uint32_t layers, std::vector<std::uint32_t>& values);
     bool need_number(const std::string& key, float& value);

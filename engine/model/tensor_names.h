@@ -15,7 +15,8 @@ struct TensorNames {
     std::string_view attention_norm, query, key, value, attention_out, ffn_norm, gate, up, down;
     std::string_view query_bias, key_bias, value_bias, query_norm, key_norm, post_attention_norm, post_ffn_norm;
     // Multi-head latent attention. key_up_transposed and value_up: GGUF's newer form of key_value_up; "": there is none.
-    std::string_view query_down, query_down_norm, query_up, key_value_down, key_value_norm, key_value_up, key_up_transposed, value_up;
+    std::string_view query_down, query_down_norm, query_up, key_value_down, key_value_norm, key_value_up;
+    std::string_view key_up_transposed, value_up;
     // Experts. Stacked: all of a layer in one tensor; otherwise expert e is expert_prefix + e + "." + name.
     std::string_view router, router_bias, shared_gate, shared_up, shared_down;
     std::string_view expert_prefix, expert_gate, expert_up, expert_down;

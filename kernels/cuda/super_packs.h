@@ -33,7 +33,8 @@ __device__ __forceinline__ std::uint32_t word_at(const std::byte* at) { return *
 // --- one element ---
 
 // `part` of a pack's eight: the scale in the low 8 bits, the minimum above, both of 6 bits.
-__device__ __forceinline__ std::uint32_t six_bit_pair(std::uint32_t own, std::uint32_t next, std::uint32_t before, unsigned part) {
+__device__ __forceinline__ std::uint32_t six_bit_pair(std::uint32_t own, std::uint32_t next, std::uint32_t before,
+                                                      unsigned part) {
     if (part < 4) return (own & 63u) | (next & 63u) << 8;
     return (next & 15u) | (before >> 6) << 4 | (next >> 4 | (own >> 6) << 4) << 8;
 }
@@ -82,7 +83,9 @@ struct EightCodes {
     }
 };
 // Bits 0 .. 3 as bit 4 of four bytes.
-__device__ __forceinline__ std::uint32_t spread_fifth_bits(std::uint32_t bits) { return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4; }
+__device__ __forceinline__ std::uint32_t spread_fifth_bits(std::uint32_t bits) {
+    return ((bits & 15u) * 0x00204081u & 0x01010101u) << 4;
+}
 
 // As Columns (matvec_columns.h): an element is scale() * value + offset().
 template <DType dtype>
@@ -153,7 +156,8 @@ struct SuperColumnsOfK {
         }
     }
     __device__ float scale() const {
-        return f16_value(static_cast<std::uint16_t>(d_and_minimum)) * static_cast<float>(six_bit_pair(own, next, before, part) & 0xFFu);
+        return f16_value(static_cast<std::uint16_t>(d_and_minimum)) *
+               static_cast<float>(six_bit_pair(own, next, before, part) & 0xFFu);
     }
     __device__ float offset() const {
         return -f16_value(static_cast<std::uint16_t>(d_and_minimum >> 16)) *
