@@ -201,15 +201,27 @@ void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sin
     turn(scratch.sink_q);
 }
 
+// Asks for the scales of a tile that is attended later.
+void Attention::fetch(const Call& call, const QueryGroup& group, std::uint32_t tile) const {
+    if (tile >= group.tiles) return;
+    const std::uint32_t first = group.tile(tile) * tile_tokens, end = group.first_position + group.rows;
+    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
+    if (first < end)
+        fetch_scales(call.cache, call.layer, group.kv_head, table_of(call.batch, sequence, call.shape), first, std::min(end, first + tile_tokens));
+}
+
 void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
     const QueryGroup& group = call.planned.plan.groups[task.group];
     const std::uint32_t d = call.shape.head_dim;
     Scratch target = scratch;
+    fetch(call, group, task.tile);
     pack_queries(call, group, task.tile < group.sink_tiles, target);
     if (!group.split) {
+        fetch(call, group, 1);
         attend(call, group, 0, target);
         std::swap(target.state, target.next);
         for (std::uint32_t tile = 1; tile < group.tiles; ++tile) {
+            fetch(call, group, tile + 1);
             attend(call, group, tile, target);
             join_states(scratch.state, scratch.next, group.queries(), d);
         }

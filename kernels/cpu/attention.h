@@ -51,6 +51,7 @@ private:
     Scratch scratch(const Call& call, unsigned thread) const;
     void run_task(const Call& call, const AttentionTask& task, const Scratch& scratch);
     void pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch);
+    void fetch(const Call& call, const QueryGroup& group, std::uint32_t tile) const;
     void attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch);
     void finish(const Call& call, const QueryGroup& group, const Scratch& scratch);
 

@@ -75,7 +75,7 @@ struct TileSpan {
     std::uint32_t count() const { return sinks + (end - begin); }
 };
 
-// Rows of one KV head in a tile, in a form whose elements are numbers by themselves: f32, f16, bf16, fp8_e4m3, fp8_e5m2, int8.
+// Rows of one KV head in a tile: f32, f16, bf16, fp8_e4m3, fp8_e5m2, int8, or packs of 32 where these divide the head.
 struct KvTileRows {
     const std::byte* const* rows = nullptr;   // (tile_tokens) the head's row of a token
     const float* scales = nullptr;            // (tile_tokens) what a token's elements are multiplied with; null: 1
