@@ -247,7 +247,7 @@ void publicConfigurationsAreReadOrRefusedByName(Check& check, const PublicConfig
     const Result<HfConfig> parsed = parse_hf_config((*mapped)->bytes(), path);
     if (row.refusal.empty()) {
         CHECK_RESULT(parsed);
-        CHECK_EQUAL(std::uint64_t{parsed->model.kv_bytes_per_token(DType::f16)}, row.kv_bytes);
+        CHECK_EQUAL(2 * parsed->model.layers * row_bytes(DType::f16, std::uint64_t{parsed->model.kv_heads} * parsed->model.head_dim), row.kv_bytes);
     } else {
         CHECK_THAT(!parsed);
         const std::string message = parsed.error().message();
