@@ -55,6 +55,11 @@ public:
     std::byte* value_row(std::uint32_t layer, std::uint64_t slot, std::uint32_t kv_head) const {
         return values(layer) + m_value_planes[layer].codes(slot / m_shape.block_size, kv_head, slot % m_shape.block_size);
     }
+    // Elements from the first layer's K to the row of a KV head in a slot.
+    std::uint64_t offset(std::uint64_t slot, std::uint32_t kv_head) const {
+        const std::uint64_t bytes = static_cast<std::uint64_t>(key_row(0, slot, kv_head) - keys(0));
+        return bytes / bytes_per_pack(m_shape.layers.front().keys.dtype);
+    }
     // Elements from the layer's start to the rows of a KV head, for positions first .. first + count - 1 of a sequence with
     // this block table.
     void offsets(std::uint32_t layer, KvPart part, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,

@@ -22,7 +22,7 @@ void rowsLieByBlockThenHeadThenSlot(Check& check) {
                 CHECK_EQUAL(cache.offset(block * 4 + slot, head), std::uint64_t(((block * 2 + head) * 4 + slot) * 8));
     const std::uint32_t table[] = {4, 1, 3};
     std::vector<std::uint64_t> offsets(9);
-    cache.offsets(table, 1, 2, 9, offsets.data());
+    cache.offsets(0, KvPart::keys, table, 1, 2, 9, offsets.data());
     for (std::uint32_t i = 0; i < 9; ++i) CHECK_EQUAL(offsets[i], cache.offset(table[(i + 2) / 4] * 4 + (i + 2) % 4, 1));
 }
 
@@ -178,7 +178,7 @@ void valuesBeyondThePrecisionsRangeAreCounted(Check& check, const ValuesBeyondTh
     CHECK_THAT(bool(backend->begin_batch(batch)));
     CHECK_EQUAL((*cache)->overflowed_values(), 0u);
     for (std::uint64_t call = 1; call <= 2; ++call) {
-        backend->rotary_store(*q, *k_buffer, *v_buffer, {2, 2, 8, 1}, {10000, 0, RotaryLayout::half_split}, **cache, 1);
+        backend->rotary_store(*q, *k_buffer, *v_buffer, {2, 2, 8, 0, false, 1}, {10000, 0, RotaryLayout::half_split}, **cache, 1);
         CHECK_EQUAL((*cache)->overflowed_values(), call * row.expected);
     }
 }
@@ -212,7 +212,7 @@ Cases<ShapesThatHoldNothingOrTooMuchAreRefusedCase> shapesThatHoldNothingOrTooMu
     cases.add("no block", {1u, 0u, 16u, int(DType::f16)});
     cases.add("no slot", {1u, 4u, 0u, int(DType::f16)});
     cases.add("a packed precision", {1u, 4u, 16u, int(DType::q8_0)});
-    cases.add("more than 64 bits", {most, most, most, int(DType::f32)});
+    cases.add("more than 64 bits", {3u, most, most, int(DType::f32)});
     cases.add("more than any memory", {1u, most, 4096u, int(DType::f16)});
     return cases;
 }
