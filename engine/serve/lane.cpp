@@ -52,7 +52,13 @@ KeySpan LaneSetup::key_span() const {
     return {span.window, span.sinks, span.chunk, options.cache.positions_by_rank};
 }
 
-Lane::Lane(LaneSetup setup) : m_setup(std::move(setup)), m_device(m_setup.device), m_decoder(m_device, m_setup.key_span()) {
+DecoderOptions LaneSetup::decoder_options() const {
+    DecoderOptions result;
+    if (const KeySpan span = key_span(); device && !span.full()) result.spans.assign(device->model->config.layers, span);
+    return result;
+}
+
+Lane::Lane(LaneSetup setup) : m_setup(std::move(setup)), m_device(m_setup.device), m_decoder(m_device, m_setup.decoder_options()) {
     m_setup.poison = m_setup.poison || debug_build;
 }
 

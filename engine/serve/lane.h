@@ -39,6 +39,7 @@ struct LaneSetup {
 
     CacheManagerOptions manager_options() const;
     KeySpan key_span() const;  // of all layers
+    DecoderOptions decoder_options() const;
 };
 
 // What a step may use beyond the lane's own.
