@@ -107,7 +107,9 @@ private:
         std::string source;
         if (copied > 0) source = grouped(copied) + " B by the allocator's counter";
         if (mapped > 0) source += (source.empty() ? "" : ", ") + grouped(mapped) + " B used where they lie in the mapped file";
-        measure(added, mapped + copied, source, {});
+        Parts parts;
+        parts.add(m_info.derived_weight_bytes, "projections of the latent that are kept cut in a second way");
+        measure(added, mapped + copied, source, parts);
     }
 
     void pool() {

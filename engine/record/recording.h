@@ -90,6 +90,7 @@ struct LaneInfo {
     std::vector<LayerInfo> layer_infos;         // (layers); empty for an accounting lane
     ParameterParts parameter_parts;
     std::vector<StoredParameters> stored_parameters;  // by precision, in the order of DType
+    std::uint64_t derived_weight_bytes = 0;     // tensors beside them that hold the same numbers cut in a second way
     std::uint32_t latent_rank = 0;              // multi-head latent attention: width of the latent; 0: none
     std::uint32_t latent_rotary_dim = 0;        // and of the rotary key beside it
     bool window_is_foreign = false;             // the lane hides keys that the model was trained to see
