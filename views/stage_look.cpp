@@ -28,7 +28,9 @@ BytesKind mostBytesOf(StageKind kind) {
     case StageKind::attention_out:
     case StageKind::gate_up:
     case StageKind::down:
-    case StageKind::logits: return BytesKind::weights;
+    case StageKind::logits:
+    case StageKind::route:
+    case StageKind::latent: return BytesKind::weights;
     case StageKind::attention:
     case StageKind::rotary_store: return BytesKind::keys_values;
     default: return BytesKind::activations;

@@ -17,26 +17,25 @@ namespace kvloupe::cpu {
 namespace {
 
 // Floats of one state: values of all queries, maxima, sums.
-std::uint64_t state_floats(std::uint32_t head_dim) {
-    return (std::uint64_t{tile_queries} * head_dim + 2 * tile_queries + 15) / 16 * 16;
+std::uint64_t state_floats(const AttentionShape& shape) {
+    return (std::uint64_t{tile_queries} * value_dim_of(shape) + 2 * tile_queries + 15) / 16 * 16;
 }
 
-AttentionState state_at(float* memory, std::uint32_t head_dim) {
-    float* after = memory + std::uint64_t{tile_queries} * head_dim;
+AttentionState state_at(float* memory, const AttentionShape& shape) {
+    float* after = memory + std::uint64_t{tile_queries} * value_dim_of(shape);
     return {memory, after, after + tile_queries};
 }
 
-std::uint64_t query_floats(std::uint32_t head_dim) { return (std::uint64_t{tile_queries} * head_dim + 15) / 16 * 16; }
+std::uint64_t query_floats(const AttentionShape& shape) { return (std::uint64_t{tile_queries} * shape.head_dim + 15) / 16 * 16; }
 
-std::uint64_t scratch_bytes(std::uint32_t head_dim) {
-    return (tile_scratch_floats + 2 * query_floats(head_dim) + 2 * state_floats(head_dim)) * sizeof(float) +
-           tile_tokens * sizeof(std::uint64_t);
+std::uint64_t scratch_bytes(const AttentionShape& shape) {
+    return (tile_scratch_floats + 2 * query_floats(shape) + 2 * state_floats(shape)) * sizeof(float) +
+           2 * tile_tokens * sizeof(std::uint64_t);
 }
 
 bool same_plan(const AttentionShape& a, const AttentionShape& b) {
-    return a.query_heads == b.query_heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.span == b.span &&
-           (!a.span.rank || (a.rotary.theta == b.rotary.theta && a.rotary.rotary_dim == b.rotary.rotary_dim &&
-                             a.rotary.layout == b.rotary.layout));
+    return a.query_heads == b.query_heads && a.kv_heads == b.kv_heads && a.span == b.span &&
+           (!a.span.rank || a.rotary == b.rotary);
 }
 
 // The part of `keys` that lies in a tile that begins at position `first`.
@@ -45,18 +44,6 @@ TileSpan inside(const SeenKeys& keys, std::uint32_t first) {
         return position <= first ? 0 : std::min(tile_tokens, position - first);
     };
     return {clip(keys.sinks), clip(keys.begin), clip(keys.end)};
-}
-
-// Block table of a sequence in the shape's group.
-const std::uint32_t* table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
-    return batch.block_tables.data() + sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
-}
-
-// Offsets of the tokens of a tile that someone sees; the others keep what they had.
-void find_offsets(const CpuKvCache& cache, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,
-                  const TileSpan& any, std::uint64_t* offsets) {
-    cache.offsets(table, kv_head, first, any.sinks, offsets);
-    cache.offsets(table, kv_head, first + any.begin, any.end - any.begin, offsets + any.begin);
 }
 
 bool grow(AlignedBytes& bytes, std::uint64_t wanted, Counters& counters) {
@@ -82,32 +69,15 @@ void soften_seen(const SeenKeys& keys, float* weights) {
 
 }  // namespace
 
-struct Attention::Call {
-    const Batch& batch;
-    const float* q;
-    const AttentionShape& shape;
-    const CpuKvCache& cache;
-    std::uint32_t layer;
-    float* out;
-    const Planned& planned;
-};
-
-struct Attention::Scratch {
-    float* tile;
-    float* q;
-    float* sink_q;
-    AttentionState state, next;
-    std::uint64_t* offsets;
-};
-
-Attention::Scratch Attention::scratch(std::uint32_t d, unsigned thread) const {
-    std::byte* base = m_scratch.data() + thread * scratch_bytes(d);
+Attention::Scratch Attention::scratch(const AttentionShape& shape, unsigned thread) const {
+    std::byte* base = m_scratch.data() + thread * scratch_bytes(shape);
     float* tile = reinterpret_cast<float*>(base);
     float* q = tile + tile_scratch_floats;
-    float* sink_q = q + query_floats(d);
-    float* first = sink_q + query_floats(d);
-    float* second = first + state_floats(d);
-    return {tile, q, sink_q, state_at(first, d), state_at(second, d), reinterpret_cast<std::uint64_t*>(second + state_floats(d))};
+    float* sink_q = q + query_floats(shape);
+    float* first = sink_q + query_floats(shape);
+    float* second = first + state_floats(shape);
+    return {tile, q, sink_q, state_at(first, shape), state_at(second, shape),
+            reinterpret_cast<std::uint64_t*>(second + state_floats(shape))};
 }
 
 Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
@@ -119,11 +89,10 @@ Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
     return *m_planned.emplace_back(std::make_unique<Planned>(Planned{shape, false, {}, {}, {}}));
 }
 
-bool Attention::make_room(const Planned& planned) {
-    const std::uint32_t d = planned.shape.head_dim;
+bool Attention::make_room(const Planned& planned, const AttentionShape& shape) {
     const std::size_t groups = planned.plan.groups.size();
-    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(d), m_counters)) return false;
-    if (!grow(m_states, planned.plan.states * state_floats(d) * sizeof(float), m_counters)) return false;
+    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(shape), m_counters)) return false;
+    if (!grow(m_states, planned.plan.states * state_floats(shape) * sizeof(float), m_counters)) return false;
     if (m_tiles_left_size >= groups) return true;
     m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[groups * 2]);
     m_tiles_left_size = m_tiles_left ? groups * 2 : 0;
@@ -145,7 +114,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
             }
             planned.valid = true;
         }
-        if (!make_room(planned)) return nullptr;
+        if (!make_room(planned, shape)) return nullptr;
         for (std::size_t g = 0; g < planned.plan.groups.size(); ++g)
             m_tiles_left[g].store(planned.plan.groups[g].tiles, std::memory_order_relaxed);
         return &planned;
@@ -157,15 +126,17 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
 bool Attention::run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                     std::uint32_t layer, float* out) {
     const Planned* planned = prepare(batch, shape);
-    if (planned == nullptr) {
-        const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * shape.head_dim;
+    const auto fail = [&] {
+        const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * value_dim_of(shape);
         std::fill(out, out + count, std::numeric_limits<float>::quiet_NaN());
         return false;
-    }
+    };
+    if (planned == nullptr) return fail();
     const Call call{batch, q, shape, cache, layer, out, *planned};
+    if (shape.form == AttentionForm::materialised) return run_materialised(call) || fail();
     const std::vector<AttentionTask>& tasks = planned->plan.tasks;
     m_pool.run(static_cast<std::uint32_t>(tasks.size()), [&](std::uint32_t task, unsigned thread) {
-        run_task(call, tasks[task], scratch(shape.head_dim, thread));
+        run_task(call, tasks[task], scratch(shape, thread));
     });
     return true;
 }
@@ -175,23 +146,36 @@ bool Attention::run(const Batch& batch, const float* q, const AttentionShape& sh
 void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch) {
     const std::uint32_t d = call.shape.head_dim;
     const std::uint64_t width = std::uint64_t{group.heads} * d;
+    // With a latent the queries' two parts are packed apart, as the keys' are.
+    const std::uint32_t latent = call.shape.latent ? value_dim_of(call.shape) : 0;
+    float* turned = scratch.q + std::uint64_t{tile_queries} * latent;  // the part with positions
     for (std::uint32_t row = 0; row < group.rows; ++row) {
         const float* from = call.q + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * d;
-        std::memcpy(scratch.q + row * width, from, width * sizeof(float));
+        if (latent == 0) {
+            std::memcpy(scratch.q + row * width, from, width * sizeof(float));
+            continue;
+        }
+        for (std::uint32_t head = 0; head < group.heads; ++head, from += d) {
+            const std::uint64_t query = std::uint64_t{row} * group.heads + head;
+            std::memcpy(scratch.q + query * latent, from, latent * sizeof(float));
+            std::memcpy(turned + query * (d - latent), from + latent, (d - latent) * sizeof(float));
+        }
     }
     if (!sinks || !call.shape.span.rank) {
         scratch.sink_q = scratch.q;
         return;
     }
-    std::memcpy(scratch.sink_q, scratch.q, group.rows * width * sizeof(float));
+    std::memcpy(scratch.sink_q, scratch.q, query_floats(call.shape) * sizeof(float));
+    float* back = scratch.sink_q + (turned - scratch.q);
     for (std::uint32_t row = 0; row < group.rows; ++row)
         if (call.planned.dropped[group.first_row + row] > 0)
-            call.planned.turn_back.rotate(group.first_row + row, scratch.sink_q + row * width, group.heads, d);
+            call.planned.turn_back.rotate(group.first_row + row, back + std::uint64_t{row} * group.heads * (d - latent), group.heads,
+                                          d - latent);
 }
 
 void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
     const QueryGroup& group = call.planned.plan.groups[task.group];
-    const std::uint32_t d = call.shape.head_dim;
+    const std::uint32_t width = value_dim_of(call.shape);
     Scratch target = scratch;
     pack_queries(call, group, task.tile < group.sink_tiles, target);
     if (!group.split) {
@@ -199,57 +183,93 @@ void Attention::run_task(const Call& call, const AttentionTask& task, const Scra
         std::swap(target.state, target.next);
         for (std::uint32_t tile = 1; tile < group.tiles; ++tile) {
             attend(call, group, tile, target);
-            join_states(scratch.state, scratch.next, group.queries(), d);
+            join_states(scratch.state, scratch.next, group.queries(), width);
         }
         finish(call, group, scratch);
         return;
     }
-    float* states = m_states.as<float>() + group.first_state * state_floats(d);
-    target.state = state_at(states + task.tile * state_floats(d), d);
+    const std::uint64_t floats = state_floats(call.shape);
+    float* states = m_states.as<float>() + group.first_state * floats;
+    target.state = state_at(states + task.tile * floats, call.shape);
     attend(call, group, task.tile, target);
     if (m_tiles_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    target.state = state_at(states, d);
+    target.state = state_at(states, call.shape);
     for (std::uint32_t tile = 1; tile < group.tiles; ++tile)
-        join_states(target.state, state_at(states + tile * state_floats(d), d), group.queries(), d);
+        join_states(target.state, state_at(states + tile * floats, call.shape), group.queries(), width);
     finish(call, group, target);
+}
+
+TileSpan Attention::find_spans(const Call& call, const QueryGroup& group, std::uint32_t first, TileSpan* seen) {
+    TileSpan any;
+    for (std::uint32_t row = 0; row < group.rows; ++row) {
+        const TileSpan of_row = inside(call.shape.span.seen(group.first_position + row), first);
+        if (row == 0) any.begin = of_row.begin;
+        any.sinks = std::max(any.sinks, of_row.sinks);
+        any.end = std::max(any.end, of_row.end);
+        for (std::uint32_t head = 0; head < group.heads; ++head) seen[row * group.heads + head] = of_row;
+    }
+    any.begin = std::max(any.begin, any.sinks);
+    return any;
+}
+
+void Attention::find_rows(const Call& call, const QueryGroup& group, std::uint32_t first, const Scratch& scratch, TileWork& work) {
+    const KvLayerShape& cache = call.cache.shape().layers[call.layer];
+    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
+    const std::uint32_t* table =
+        call.batch.block_tables.data() + sequence.table_begin + std::size_t{call.shape.group} * sequence.table_size;
+    AttentionTile& tile = work.tile;
+    // Of the tokens that someone sees; the others keep what they had.
+    const auto find = [&](KvPart part, std::uint64_t* offsets) {
+        call.cache.offsets(call.layer, part, table, group.kv_head, first, tile.any.sinks, offsets);
+        call.cache.offsets(call.layer, part, table, group.kv_head, first + tile.any.begin, tile.any.end - tile.any.begin,
+                           offsets + tile.any.begin);
+        return offsets;
+    };
+    tile.keys = call.cache.keys(call.layer);
+    tile.offsets = find(KvPart::keys, scratch.offsets);
+    tile.values = call.cache.values(call.layer);
+    tile.value_offsets = find(KvPart::values, scratch.offsets + tile_tokens);
+    tile.queries = group.queries();
+    tile.head_dim = cache.key_dim;
+    tile.value_dim = value_dim_of(call.shape);
+    tile.dtype_k = cache.keys.dtype;
+    tile.dtype_v = cache.values.dtype;
+    tile.scale = call.shape.scale;
+    tile.soft_cap = call.shape.soft_cap;
+    tile.q = scratch.q;
+    tile.sink_q = scratch.sink_q;
+    if (!call.shape.latent) return;
+    // The rotary keys are the rest of the keys, and the latents are read once more as values.
+    work.rest = tile;
+    work.rest.keys = tile.values;
+    work.rest.offsets = tile.value_offsets;
+    work.rest.head_dim = cache.value_dim;
+    work.rest.dtype_k = cache.values.dtype;
+    work.rest.q = tile.q + std::uint64_t{tile_queries} * cache.key_dim;
+    work.rest.sink_q = tile.sink_q + std::uint64_t{tile_queries} * cache.key_dim;
+    tile.rest = &work.rest;
+    tile.values = tile.keys;
+    tile.value_offsets = tile.offsets;
+    tile.dtype_v = tile.dtype_k;
 }
 
 // One tile of a group (0 .. group.tiles - 1), into scratch.state.
 void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch) {
-    const KvLayerShape& cache = call.cache.shape().layers[call.layer];
     const std::uint32_t first = group.tile(tile) * tile_tokens;
     TileSpan seen[tile_queries];
-    AttentionTile work;
-    for (std::uint32_t row = 0; row < group.rows; ++row) {
-        const TileSpan of_row = inside(call.shape.span.seen(group.first_position + row), first);
-        if (row == 0) work.any.begin = of_row.begin;
-        work.any.sinks = std::max(work.any.sinks, of_row.sinks);
-        work.any.end = std::max(work.any.end, of_row.end);
-        for (std::uint32_t head = 0; head < group.heads; ++head) seen[row * group.heads + head] = of_row;
-    }
-    work.any.begin = std::max(work.any.begin, work.any.sinks);
-    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
-    find_offsets(call.cache, table_of(call.batch, sequence, call.shape), group.kv_head, first, work.any, scratch.offsets);
-    work.keys = call.cache.keys(call.layer);
-    work.values = call.cache.values(call.layer);
-    work.offsets = scratch.offsets;
-    work.queries = group.queries();
-    work.head_dim = cache.key_dim;
-    work.dtype_k = cache.keys.dtype;
-    work.dtype_v = cache.values.dtype;
-    work.scale = call.shape.scale;
-    work.q = scratch.q;
-    work.sink_q = scratch.sink_q;
-    work.seen = seen;
-    attend_tile(work, scratch.tile, scratch.state);
+    TileWork work;
+    work.tile.any = find_spans(call, group, first, seen);
+    work.tile.seen = seen;
+    find_rows(call, group, first, scratch, work);
+    attend_tile(work.tile, scratch.tile, scratch.state);
 }
 
 void Attention::finish(const Call& call, const QueryGroup& group, const Scratch& scratch) {
-    const std::uint32_t d = call.shape.head_dim;
+    const std::uint32_t width = value_dim_of(call.shape);
     for (std::uint32_t row = 0; row < group.rows; ++row)
         for (std::uint32_t head = 0; head < group.heads; ++head)
-            finish_state(scratch.state, row * group.heads + head, d,
-                         call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * d);
+            finish_state(scratch.state, row * group.heads + head, width,
+                         call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * width);
 }
 
 bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
@@ -268,38 +288,34 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
         probe.weights.clear();
         return false;
     }
-    const std::uint32_t d = shape.head_dim;
-    const auto one_row = [&](std::uint32_t head, const Batch::Sequence& sequence, std::uint32_t row, unsigned thread) {
-        Scratch memory = scratch(d, thread);
-        const QueryGroup query{0, sequence.first_row + row, 1, probe.heads[head], 1};
-        const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+    const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+    const auto one_row = [&](std::uint32_t head, std::uint32_t s, std::uint32_t row, unsigned thread) {
+        const Batch::Sequence& sequence = batch.sequences[s];
+        Scratch memory = scratch(shape, thread);
+        QueryGroup query;
+        query.sequence = s;
+        query.first_row = sequence.first_row + row;
+        query.rows = query.heads = 1;
+        query.first_head = probe.heads[head];
+        query.kv_head = probe.heads[head] / (shape.query_heads / shape.kv_heads);
         const SeenKeys keys = shape.span.seen(sequence.first_position + row);
         pack_queries(call, query, keys.sinks > 0, memory);
-        AttentionTile work;
-        work.keys = cache.keys(layer);
-        work.offsets = memory.offsets;
-        work.queries = 1;
-        work.head_dim = d;
-        work.dtype_k = cache.shape().layers[layer].keys.dtype;
-        work.scale = shape.scale;
-        work.q = memory.q;
-        work.sink_q = memory.sink_q;
-        const std::uint32_t kv_head = probe.heads[head] / (shape.query_heads / shape.kv_heads);
-        float* weights = probe.weights[head][sequence.first_row + row].data();
+        float* weights = probe.weights[head][query.first_row].data();
         for (std::uint32_t first = 0; first < keys.end; first += tile_tokens) {
-            work.any = inside(keys, first);
-            if (work.any.count() == 0) continue;
-            find_offsets(cache, table_of(batch, sequence, shape), kv_head, first, work.any, memory.offsets);
-            tile_scores(work, memory.tile);
-            std::copy_n(memory.tile, work.any.sinks, weights + first);
-            std::copy(memory.tile + work.any.begin, memory.tile + work.any.end, weights + first + work.any.begin);
+            TileWork work;
+            work.tile.any = inside(keys, first);
+            if (work.tile.any.count() == 0) continue;
+            find_rows(call, query, first, memory, work);
+            tile_scores(work.tile, memory.tile);
+            std::copy_n(memory.tile, work.tile.any.sinks, weights + first);
+            std::copy(memory.tile + work.tile.any.begin, memory.tile + work.tile.any.end, weights + first + work.tile.any.begin);
         }
         soften_seen(keys, weights);
     };
     const auto heads = static_cast<std::uint32_t>(probe.heads.size());
-    for (const Batch::Sequence& sequence : batch.sequences)
-        m_pool.run(sequence.rows * heads, [&](std::uint32_t part, unsigned thread) {
-            one_row(part % heads, sequence, part / heads, thread);
+    for (std::uint32_t s = 0; s < batch.sequences.size(); ++s)
+        m_pool.run(batch.sequences[s].rows * heads, [&](std::uint32_t part, unsigned thread) {
+            one_row(part % heads, s, part / heads, thread);
         });
     return true;
 }

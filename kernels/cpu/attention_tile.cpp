@@ -158,10 +158,10 @@ HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* 
                            std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums, bool first_queries = false) {
     constexpr std::size_t n = hn::MaxLanes(D());
     // The first queries fetch for all: the others find the tile in the second-level cache.
-    const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.head_dim) : to;
+    const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.value_dim) : to;
     for (std::uint32_t t = from; t < to; ++t) {
-        if (t + ahead < to) fetch(tile.values + (tile.offsets[t + ahead] + at) * T::size, S * n * T::size);
-        const std::byte* row = tile.values + (tile.offsets[t] + at) * T::size;
+        if (t + ahead < to) fetch(tile.values + (tile.value_offsets[t + ahead] + at) * T::size, S * n * T::size);
+        const std::byte* row = tile.values + (tile.value_offsets[t] + at) * T::size;
         hn::Vec<D> v[S];
         for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, row + static_cast<std::size_t>(s) * n * T::size);
         for (int m = 0; m < M; ++m) {
@@ -208,7 +208,7 @@ void value_slice(D d, T type, const AttentionTile& tile, const float* weights, s
     for (int m = 0; m < M; ++m)
         for (int s = 0; s < S; ++s)
             hn::StoreU(sums[m * S + s], d,
-                       value + (std::size_t{first} + static_cast<std::size_t>(m)) * tile.head_dim + at +
+                       value + (std::size_t{first} + static_cast<std::size_t>(m)) * tile.value_dim + at +
                            static_cast<std::size_t>(s) * n);
 }
 
@@ -217,12 +217,12 @@ void value_rows(D d, T type, const AttentionTile& tile, const float* weights, st
     constexpr std::uint32_t n = hn::MaxLanes(D());
     std::uint32_t at = 0;
     if constexpr (M > 4) {
-        for (; at + 2 * n <= tile.head_dim; at += 2 * n) value_slice<M, 2>(d, type, tile, weights, first, at, value);
-        for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+        for (; at + 2 * n <= tile.value_dim; at += 2 * n) value_slice<M, 2>(d, type, tile, weights, first, at, value);
+        for (; at < tile.value_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
         return;
     }
-    for (; at + 4 * n <= tile.head_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
-    for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+    for (; at + 4 * n <= tile.value_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
+    for (; at < tile.value_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
 }
 
 template <class D, class T>
@@ -256,8 +256,41 @@ HWY_INLINE void with_lanes(std::uint32_t head_dim, F&& f) {
     f(hn::CappedTag<float, 1>());
 }
 
+// The scores of the rest of the keys are added, then the cap is laid on. In whole vectors, as soften() takes them: what no
+// query sees in them is never looked at.
+template <class D>
+void complete_scores(D d, const AttentionTile& tile, const float* rest, float* scores) {
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    const auto cap = hn::Set(d, tile.soft_cap);
+    const std::uint32_t sinks_end = (tile.any.sinks + n - 1) / n * n;
+    const std::uint32_t begin = std::max(sinks_end, tile.any.begin / n * n);
+    for (std::uint32_t m = 0; m < tile.queries; ++m) {
+        const std::size_t row = std::size_t{m} * tile_tokens;
+        const auto complete = [&](std::size_t t) HWY_ATTR {
+            auto score = hn::LoadU(d, scores + row + t);
+            if (rest != nullptr) score = hn::Add(score, hn::LoadU(d, rest + row + t));
+            if (tile.soft_cap != 0) score = hn::Mul(cap, tanh_f32(d, hn::Div(score, cap)));
+            hn::StoreU(score, d, scores + row + t);
+        };
+        for (std::uint32_t t = 0; t < sinks_end; t += n) complete(t);
+        for (std::uint32_t t = begin; t < tile.any.end; t += n) complete(t);
+    }
+}
+
 void tile_scores_simd(const AttentionTile& tile, float* scratch) {
-    with_lanes(tile.head_dim, [&](auto d) { with_type(tile.dtype_k, [&](auto type) { scores(d, type, tile, scratch); }); });
+    const auto of_part = [](const AttentionTile& part, float* to) {
+        with_lanes(part.head_dim, [&](auto d) { with_type(part.dtype_k, [&](auto type) { scores(d, type, part, to); }); });
+    };
+    of_part(tile, scratch);
+    if (tile.rest == nullptr && tile.soft_cap == 0) return;
+    float* more = scratch + tile_part_floats;
+    if (tile.rest != nullptr) of_part(*tile.rest, more);
+    complete_scores(hn::CappedTag<float, 16>(), tile, tile.rest != nullptr ? more : nullptr, scratch);
+}
+
+void weigh_tile_simd(const AttentionTile& tile, const float* weights, float* value) {
+    with_lanes(tile.value_dim,
+               [&](auto d) { with_type(tile.dtype_v, [&](auto type) { values(d, type, tile, weights, value); }); });
 }
 
 void attend_tile_simd(const AttentionTile& tile, float* scratch, const AttentionState& state) {
@@ -265,12 +298,11 @@ void attend_tile_simd(const AttentionTile& tile, float* scratch, const Attention
     const hn::CappedTag<float, 16> d;
     for (std::uint32_t m = 0; m < tile.queries; ++m)
         soften(d, scratch + std::size_t{m} * tile_tokens, tile.seen[m], state.maximum[m], state.sum[m]);
-    with_lanes(tile.head_dim,
-               [&](auto tag) { with_type(tile.dtype_v, [&](auto type) { values(tag, type, tile, scratch, state.value); }); });
+    weigh_tile_simd(tile, scratch, state.value);
 }
 
 void join_states_simd(const AttentionState& state, const AttentionState& later, std::uint32_t queries,
-                      std::uint32_t head_dim) {
+                      std::uint32_t value_dim) {
     const hn::ScalableTag<float> d;
     const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
     for (std::uint32_t m = 0; m < queries; ++m) {
@@ -278,27 +310,27 @@ void join_states_simd(const AttentionState& state, const AttentionState& later, 
         const float top = std::max(state.maximum[m], later.maximum[m]);
         const float a = state.sum[m] == 0 ? 0.0f : std::exp(state.maximum[m] - top);
         const float b = std::exp(later.maximum[m] - top);
-        float* value = state.value + std::size_t{m} * head_dim;
-        const float* added = later.value + std::size_t{m} * head_dim;
+        float* value = state.value + std::size_t{m} * value_dim;
+        const float* added = later.value + std::size_t{m} * value_dim;
         const auto va = hn::Set(d, a), vb = hn::Set(d, b);
         std::uint32_t i = 0;
-        for (; i + n <= head_dim; i += n)
+        for (; i + n <= value_dim; i += n)
             hn::StoreU(hn::MulAdd(hn::LoadU(d, value + i), va, hn::Mul(hn::LoadU(d, added + i), vb)), d, value + i);
-        for (; i < head_dim; ++i) value[i] = value[i] * a + added[i] * b;
+        for (; i < value_dim; ++i) value[i] = value[i] * a + added[i] * b;
         state.sum[m] = state.sum[m] * a + later.sum[m] * b;
         state.maximum[m] = top;
     }
 }
 
-void finish_state_simd(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
+void finish_state_simd(const AttentionState& state, std::uint32_t query, std::uint32_t value_dim, float* out) {
     const hn::ScalableTag<float> d;
     const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
-    const float* value = state.value + std::size_t{query} * head_dim;
+    const float* value = state.value + std::size_t{query} * value_dim;
     const float inverse = 1.0f / state.sum[query];
     const auto factor = hn::Set(d, inverse);
     std::uint32_t i = 0;
-    for (; i + n <= head_dim; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, value + i), factor), d, out + i);
-    for (; i < head_dim; ++i) out[i] = value[i] * inverse;
+    for (; i + n <= value_dim; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, value + i), factor), d, out + i);
+    for (; i < value_dim; ++i) out[i] = value[i] * inverse;
 }
 
 }  // namespace kvloupe::cpu::HWY_NAMESPACE
@@ -309,6 +341,7 @@ namespace kvloupe::cpu {
 
 HWY_EXPORT(tile_scores_simd);
 HWY_EXPORT(attend_tile_simd);
+HWY_EXPORT(weigh_tile_simd);
 HWY_EXPORT(join_states_simd);
 HWY_EXPORT(finish_state_simd);
 
@@ -316,11 +349,14 @@ void tile_scores(const AttentionTile& tile, float* scratch) { HWY_DYNAMIC_DISPAT
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state) {
     HWY_DYNAMIC_DISPATCH(attend_tile_simd)(tile, scratch, state);
 }
-void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t head_dim) {
-    HWY_DYNAMIC_DISPATCH(join_states_simd)(state, later, queries, head_dim);
+void weigh_tile(const AttentionTile& tile, const float* weights, float* value) {
+    HWY_DYNAMIC_DISPATCH(weigh_tile_simd)(tile, weights, value);
 }
-void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
-    HWY_DYNAMIC_DISPATCH(finish_state_simd)(state, query, head_dim, out);
+void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t value_dim) {
+    HWY_DYNAMIC_DISPATCH(join_states_simd)(state, later, queries, value_dim);
+}
+void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t value_dim, float* out) {
+    HWY_DYNAMIC_DISPATCH(finish_state_simd)(state, query, value_dim, out);
 }
 
 }  // namespace kvloupe::cpu

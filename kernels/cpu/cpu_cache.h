@@ -21,19 +21,21 @@ public:
     std::uint32_t count() const override { return m_count; }
     std::uint64_t bytes() const override { return m_bytes.size(); }
     std::byte* keys(std::uint32_t block, std::uint32_t layer) const {
-        return m_bytes.data() + (std::uint64_t{block} * m_layers + layer) * (m_key_bytes + m_value_bytes);
+        return m_bytes.data() + block * m_block_bytes + m_key_begin[layer];
     }
-    std::byte* values(std::uint32_t block, std::uint32_t layer) const { return keys(block, layer) + m_key_bytes; }
+    std::byte* values(std::uint32_t block, std::uint32_t layer) const {
+        return m_bytes.data() + block * m_block_bytes + m_value_begin[layer];
+    }
 
 private:
     CpuHostBlocks() = default;
     std::uint32_t m_count = 0;
-    std::uint32_t m_layers = 0;
-    std::uint64_t m_key_bytes = 0, m_value_bytes = 0;  // of one block of one layer
+    std::uint64_t m_block_bytes = 0;                        // of all layers
+    std::vector<std::uint64_t> m_key_begin, m_value_begin;  // (layers) from the block's start
     AlignedBytes m_bytes;
 };
 
-// One allocation per layer for K and one for V, each (blocks, kv_heads, block_size, head_dim).
+// One allocation per layer for K and one for V, each (blocks, kv_heads, block_size, width of a row).
 class CpuKvCache final : public KvCache {
 public:
     // Errors: a shape with a zero, a precision that is not a float, more bytes than there are.
@@ -46,14 +48,17 @@ public:
 
     std::byte* keys(std::uint32_t layer) const { return m_keys[layer].data(); }
     std::byte* values(std::uint32_t layer) const { return m_values[layer].data(); }
-    // Elements from the layer's start to the row (head_dim) of a KV head in a slot.
-    std::uint64_t offset(std::uint64_t slot, std::uint32_t kv_head) const {
-        const std::uint64_t block = slot / m_shape.block_size;
-        return ((block * first().kv_heads + kv_head) * m_shape.block_size + slot % m_shape.block_size) * first().key_dim;
+    // The row of a KV head in a slot.
+    std::byte* key_row(std::uint32_t layer, std::uint64_t slot, std::uint32_t kv_head) const {
+        return keys(layer) + m_key_planes[layer].codes(slot / m_shape.block_size, kv_head, slot % m_shape.block_size);
     }
-    // The same for positions first .. first + count - 1 of a sequence with this block table.
-    void offsets(const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first, std::uint32_t count,
-                 std::uint64_t* out) const;
+    std::byte* value_row(std::uint32_t layer, std::uint64_t slot, std::uint32_t kv_head) const {
+        return values(layer) + m_value_planes[layer].codes(slot / m_shape.block_size, kv_head, slot % m_shape.block_size);
+    }
+    // Elements from the layer's start to the rows of a KV head, for positions first .. first + count - 1 of a sequence with
+    // this block table.
+    void offsets(std::uint32_t layer, KvPart part, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,
+                 std::uint32_t count, std::uint64_t* out) const;
 
     void copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens);
     void swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) const;
@@ -62,21 +67,14 @@ public:
 
 private:
     CpuKvCache() = default;
-    const KvLayerShape& first() const { return m_shape.layers.front(); }  // all are alike
-    // The first `tokens` rows of every head, from one block (kv_heads, block_size, head_dim) to another.
-    void copy_rows(const std::byte* from, std::byte* to, DType type, std::uint32_t tokens) const;
-    std::byte* keys_of(std::uint32_t block, std::uint32_t layer) const {
-        return keys(layer) + row_bytes(first().keys.dtype, block * block_elements());
-    }
+    std::byte* keys_of(std::uint32_t block, std::uint32_t layer) const { return keys(layer) + block * m_key_planes[layer].block_bytes; }
     std::byte* values_of(std::uint32_t block, std::uint32_t layer) const {
-        return values(layer) + row_bytes(first().values.dtype, block * block_elements());
-    }
-    std::uint64_t block_elements() const {
-        return std::uint64_t{first().kv_heads} * m_shape.block_size * first().key_dim;
+        return values(layer) + block * m_value_planes[layer].block_bytes;
     }
 
     KvCacheShape m_shape;
     std::uint64_t m_bytes = 0;
+    std::vector<KvPlane> m_key_planes, m_value_planes;  // (layers)
     std::vector<AlignedBytes> m_keys, m_values;
     std::atomic<std::uint64_t> m_overflowed{0};
 };

@@ -60,6 +60,19 @@ void rotate_half_split(float* head, const float* cosines, const float* sines, st
 // Reads `bytes` bytes and returns something that depends on all of them: measures the read bandwidth.
 std::uint64_t read_all(const std::byte* data, std::uint64_t bytes);
 
+// --- pointwise.cpp ---
+// gate (count) = gate / 2 * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3))) * up
+void gelu_multiply_row(float* gate, const float* up, std::uint64_t count);
+// x (count) = cap * tanh(x / cap)
+void soft_cap_row(float* x, float cap, std::uint64_t count);
+// x (count) *= factor
+void scale_row(float* x, float factor, std::uint64_t count);
+// to (count) += factor * from; exact to one rounding where the factor is 1
+void add_scaled_row(const float* from, float factor, std::uint64_t count, float* to);
+// x (count) = exp(x - maximum) / sum of them, in three passes over the row; -infinity becomes 0. A row without anything
+// finite becomes NaN.
+void softmax_row(float* x, std::uint64_t count);
+
 // --- attention_tile.cpp ---
 // One KV head, up to tile_tokens consecutive tokens, several queries that read it: query rows times the query heads of
 // the group, so that K and V are read once for all of them.
@@ -78,13 +91,19 @@ struct TileSpan {
 struct AttentionTile {
     const std::byte* keys = nullptr;          // of the layer
     const std::byte* values = nullptr;
-    const std::uint64_t* offsets = nullptr;   // (tile_tokens) elements from keys/values to the head's row of a token
+    const std::uint64_t* offsets = nullptr;   // (tile_tokens) elements from keys to the head's row of a token
+    const std::uint64_t* value_offsets = nullptr;  // the same from values
     TileSpan any;                             // tokens that some query sees: no other offset or row is read
     std::uint32_t queries = 0;                // <= tile_queries
-    std::uint32_t head_dim = 0;
+    std::uint32_t head_dim = 0;               // of queries and keys
+    std::uint32_t value_dim = 0;
     DType dtype_k = DType::f16;
     DType dtype_v = DType::f16;
     float scale = 0;
+    float soft_cap = 0;                       // scores become cap * tanh(score / cap); 0: they stay
+    // The same tokens' keys go on there, with queries of their own: scores of both are added before the cap. Its spans and
+    // number of queries are this tile's.
+    const AttentionTile* rest = nullptr;
     const float* q = nullptr;                 // (queries, head_dim)
     const float* sink_q = nullptr;            // (queries, head_dim) the same as the sinks (any.sinks) see it
     const TileSpan* seen = nullptr;           // (queries)
@@ -92,21 +111,24 @@ struct AttentionTile {
 
 // Softmax over one tile or several: value (head_dim) = sum over tokens of exp(score - maximum) * v.
 struct AttentionState {
-    float* value = nullptr;     // (queries, head_dim)
+    float* value = nullptr;     // (queries, value_dim)
     float* maximum = nullptr;   // (queries)
     float* sum = nullptr;       // (queries) of exp(score - maximum); 0: no token was seen
 };
 
-// Scratch of a tile: floats, aligned to 64.
-inline constexpr std::uint64_t tile_scratch_floats = std::uint64_t{tile_queries} * tile_tokens + tile_queries * 16ull * 16ull;
+// Scratch of a tile: floats, aligned to 64. Scores, sums of one vector's tokens, and the same for the rest of the keys.
+inline constexpr std::uint64_t tile_part_floats = std::uint64_t{tile_queries} * tile_tokens + tile_queries * 16ull * 16ull;
+inline constexpr std::uint64_t tile_scratch_floats = 2 * tile_part_floats;
 
-// scores (queries, tile_tokens): scale * q k^T, for the tokens of `any`; the others are left as they are.
+// scores (queries, tile_tokens): scale * q k^T, capped, for the tokens of `any`; the others are undefined.
 void tile_scores(const AttentionTile& tile, float* scratch);
 // Scores, softmax and sum of one tile, into `state`.
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state);
+// value (queries, value_dim) = sum over tokens of weight * v; weights (queries, tile_tokens), read where the query sees.
+void weigh_tile(const AttentionTile& tile, const float* weights, float* value);
 // state = state joined with a later tile's. Order matters to the last bit: join tiles in ascending order.
-void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t head_dim);
-// out (head_dim) = value / sum of query `query`.
-void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out);
+void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t value_dim);
+// out (value_dim) = value / sum of query `query`.
+void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t value_dim, float* out);
 
 }  // namespace kvloupe::cpu

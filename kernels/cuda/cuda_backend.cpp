@@ -15,6 +15,7 @@
 #include "kernels/cuda/stage_ranges.h"
 
 #include <algorithm>
+#include <cassert>
 #include <new>
 
 namespace kvloupe::cuda {
@@ -129,8 +130,9 @@ public:
         m_attention.run(call);
         if (probe != nullptr && !probe->heads.empty() && m_card.fault().good()) m_attention.probe(call, *probe);
     }
-    void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
-        if (!enter(Operation::activation)) return;
+    void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
+        assert(activation == Activation::silu);
+        if (activation != Activation::silu || !enter(Operation::activation)) return;
         note(cuda::silu_multiply(floats(gate), floats(up), std::uint64_t{rows} * width, m_card.stream), "the activation");
     }
     void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override;

@@ -90,7 +90,7 @@ void multiplies_silu(Check& check) {
             DeviceArray<float> device_gate(gate, shift);
             const DeviceArray<float> device_up(up, shift);
             LAUNCHED(cuda::silu_multiply(device_gate.data(), device_up.data(), count, nullptr));
-            cpu::scalar::silu_multiply(gate, up);
+            cpu::scalar::gate_multiply(Activation::silu, gate, up);
             for (std::size_t i = 0; i < count; ++i)
                 CHECK_BELOW(std::fabs(device_gate.data()[i] - gate[i]), 1e-6 * std::fabs(gate[i]) + 1e-30);
             CHECK_THAT(device_gate.guards_hold());

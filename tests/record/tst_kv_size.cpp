@@ -39,7 +39,7 @@ void bytesPerTokenEqualThePublished(Check& check, const BytesPerTokenEqualThePub
     config.head_dim = row.size;
     const KvShape shape = kv_shape(config, DType::f16, DType::f16);
     CHECK_EQUAL(std::uint64_t{kv_bytes_per_token(shape)}, row.bytes);
-    CHECK_EQUAL(std::uint64_t{config.kv_bytes_per_token(DType::bf16)}, row.bytes);
+    CHECK_EQUAL(std::uint64_t{kv_bytes_per_token(kv_shape(config, DType::bf16, DType::bf16))}, row.bytes);
     CHECK_EQUAL(std::uint64_t{kv_bytes(shape, 1000)}, 1000 * row.bytes);
 }
 

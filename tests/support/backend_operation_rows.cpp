@@ -114,8 +114,8 @@ void activation_row(const BackendSubject& subject, Check& check) {
     gate[0] = -200, gate[1] = 200, gate[2] = 0;
     auto device_gate = upload(*backend, gate), device_up = upload(*backend, up);
     CHECK_THAT(device_gate && device_up);
-    backend->silu_multiply(*device_gate, *device_up, rows, width);
-    scalar::silu_multiply(gate, up);
+    backend->gate_multiply(Activation::silu, *device_gate, *device_up, rows, width);
+    scalar::gate_multiply(Activation::silu, gate, up);
     CHECK_BELOW(relative_difference(download(*backend, *device_gate, gate.size()), gate, gate.size()), 2e-6);
 }
 
