@@ -50,6 +50,7 @@ public:
         format.rotate = m_cache.rotate;
         return format;
     }
+    bool keeps_residual() const { return m_group > 0; }
     std::uint32_t residual() const { return m_residual; }
 
     // What was chosen and is not the usual.
@@ -106,6 +107,7 @@ Result<void> set_formats(const CacheOptions& cache, CacheShape& shape) {
                              std::string(name_of(layer.keys.dtype)) + " and " + std::string(name_of(layer.values.dtype)),
                          "Give K and V the same precision, or \"scale\": \"token_head\"."};
     }
+    shape.keeps_residual = formats.keeps_residual();
     shape.residual = formats.residual();
     formats.tell(shape.notes);
     return {};
@@ -169,6 +171,20 @@ void set_spans(const ModelConfig& config, const LaneOptions& lane, CacheShape& s
     }
 }
 
+// A page is quantised for all layers of its block's memory at once, so these must be laid out alike.
+Result<void> check_places(const CacheShape& shape) {
+    std::vector<const KvLayerShape*> first(shape.layers.size());
+    for (const KvLayerShape& layer : shape.layers) {
+        const KvLayerShape*& other = first[layer.place];
+        if (!other) other = &layer;
+        if (layer.keys == other->keys && layer.values == other->values && layer.kv_heads == other->kv_heads) continue;
+        return Error{"cache.dtype: layers with different windows share memory here, and one of them keeps its newest tokens in f16, so they "
+                     "cannot have different precisions",
+                     "Give all layers the same precision, or none of them kivi2 or kivi4."};
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& lane) {
@@ -191,7 +207,8 @@ Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& 
     if (!lane.kv_cache) return shape;
     if (auto checked = check_lists(config, lane.cache); !checked) return checked.error();
     if (auto formats = set_formats(lane.cache, shape); !formats) return formats.error();
-    if (shape.residual == 0) return shape;
+    if (!shape.keeps_residual) return shape;
+    if (auto alike = check_places(shape); !alike) return alike.error();
     // Every sequence keeps less than the residual and the block after it; a step adds what it computes before it is quantised.
     const std::uint64_t of_sequence = shape.residual / shape.block_size + 2;
     const std::uint64_t pages = lane.scheduler.max_num_seqs * of_sequence + blocks_for(lane.scheduler.max_num_batched_tokens, shape.block_size);
@@ -202,17 +219,17 @@ Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& 
 KvCacheShape CacheShape::pool(std::uint32_t blocks) const { return {blocks, block_size, layers, pages_of(blocks)}; }
 
 std::uint32_t CacheShape::pages_of(std::uint32_t blocks) const {
-    return residual == 0 || blocks < 2 ? 0 : std::min(blocks - 1, most_pages);
+    return !keeps_residual || blocks < 2 ? 0 : std::min(blocks - 1, most_pages);
 }
 
 std::uint64_t CacheShape::blocks_in(std::uint64_t bytes) const {
     const KvLayout bytes_of = layout(block_size);
     if (bytes_of.block_bytes == 0 || bytes <= bytes_of.fixed_bytes) return 0;
     bytes -= bytes_of.fixed_bytes;
-    if (residual == 0) return bytes / bytes_of.block_bytes;
+    if (!keeps_residual) return bytes / bytes_of.block_bytes;
     // A page for every block but the null block, as long as there are fewer than can be needed.
     const std::uint64_t with_pages = (bytes + bytes_of.page_bytes) / (bytes_of.block_bytes + bytes_of.page_bytes);
-    if (with_pages <= std::uint64_t{most_pages} + 1) return with_pages;
+    if (with_pages <= most_pages) return with_pages;
     return (bytes - most_pages * bytes_of.page_bytes) / bytes_of.block_bytes;
 }
 

@@ -26,7 +26,8 @@ struct CacheShape {
     std::vector<CacheGroup> cache_groups;  // as the cache manager is told
     std::vector<KvLayerShape> layers;      // without a cache: of a step's scratch, in f32
     std::uint32_t block_size = 0;
-    std::uint32_t residual = 0;            // tokens; 0: no layer keeps the newest tokens in f16
+    bool keeps_residual = false;           // a layer keeps the newest tokens in f16 (KIVI)
+    std::uint32_t residual = 0;            // as many tokens
     std::uint32_t most_pages = 0;          // residual pages that can be needed at once
     bool window_is_foreign = false;        // the lane's window or chunk is not the one that the model was trained with
     std::vector<std::string> notes;        // sentences: what was chosen because nothing was given

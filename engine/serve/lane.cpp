@@ -74,7 +74,7 @@ Result<void> Lane::take_memory() {
     auto manager = CacheManager::create(m_setup.manager_options(m_shape));
     if (!manager) return manager.error();
     const std::uint32_t host_blocks = (*manager)->options().host_blocks;
-    if (m_shape.residual > 0 && host_blocks > 0)
+    if (m_shape.keeps_residual && host_blocks > 0)
         return Error{"scheduler.preemption: 'swap' moves quantised blocks, but the newest tokens of this cache are kept in f16 beside them",
                      "Give \"recompute\", or a cache precision other than kivi2 and kivi4."};
     if (!m_device) return {};

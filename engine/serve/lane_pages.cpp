@@ -64,9 +64,9 @@ Result<void> Lane::take_pages(const ScheduledSequence& scheduled) {
 
 // What the residual of a sequence that has grown to `computed` tokens no longer holds.
 void Lane::seal(const Request& request, std::uint32_t before, std::uint32_t computed) {
-    const std::uint32_t size = m_shape.block_size;
-    const std::uint32_t first = sealed_tokens(before, m_shape.residual, size) / size;
-    const std::uint32_t end = sealed_tokens(computed, m_shape.residual, size) / size;
+    const KiviResidual rule{m_shape.residual, m_shape.block_size, ResidualRule::kivi};
+    const std::uint32_t first = rule.sealed_blocks(before, request.prompt_tokens);
+    const std::uint32_t end = rule.sealed_blocks(computed, request.prompt_tokens);
     for (std::uint32_t group = 0; group < m_shape.cache_groups.size(); ++group) {
         const std::span<const BlockId> table = m_cache->table(request.sequence, group);
         for (std::uint32_t block = first; block < end && block < table.size(); ++block)

@@ -76,7 +76,7 @@ void read_precision(KeyReader& reader, CacheOptions& cache) {
         cache.scale = scales[*scale];
     }
     reader.whole("group", 1, most_tokens, cache.group);
-    reader.whole("residual", 1, most_tokens, cache.residual);
+    reader.whole("residual", 0, most_tokens, cache.residual);
     reader.boolean("rotate", cache.rotate);
     for (const auto& [key, given] : {std::pair{"group", cache.group.has_value()}, std::pair{"residual", cache.residual.has_value()}})
         if (given && !any_kivi(cache))
