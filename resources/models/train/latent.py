@@ -13,7 +13,7 @@ from torch import nn
 
 from parts import Norm, feed, turned
 
-LATENT_EPSILON = 1e-6  # DeepSeek-V2's own for this norm, whatever rms_norm_eps says
+SHARPNESS = 2.0  # how strongly the matching heads of layer 1 start
 
 
 class LatentBlock(nn.Module):
@@ -26,7 +26,7 @@ class LatentBlock(nn.Module):
         self.norm1, self.norm2 = Norm(s.width, s.epsilon), Norm(s.width, s.epsilon)
         self.q = nn.Parameter(torch.randn(s.heads * (s.head_dim + s.rotary), s.width) * .05)
         self.kv_a = nn.Parameter(torch.randn(s.latent + s.rotary, s.width) * .05)      # (latent rows, rotary key rows; width)
-        self.kv_norm = Norm(s.latent, LATENT_EPSILON)
+        self.kv_norm = Norm(s.latent, s.epsilon)
         self.kv_b = nn.Parameter(torch.randn(s.heads * 2 * s.head_dim, s.latent) * .08)  # head by head: key rows, value rows
         self.o = nn.Parameter(torch.randn(s.width, s.heads * s.head_dim) * deep)       # (width, values of all heads)
         self.gate_up = nn.Parameter(torch.randn(2 * s.feed_forward, s.width) * .05)
@@ -93,6 +93,3 @@ def seed_latent_induction(model):
         second.kv_b[kv:kv + s.head_dim] = SHARPNESS * torch.cat((one, 0 * one), 1)
         second.kv_b[kv + s.head_dim:kv + 2 * s.head_dim] = torch.cat((0 * one, one), 1)
         second.o[:, head * s.head_dim:(head + 1) * s.head_dim] = .3 * copied.T
-
-
-SHARPNESS = 2.0  # how strongly the matching heads of layer 1 start

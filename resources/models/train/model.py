@@ -34,7 +34,7 @@ VARIANTS = {
     "mha": Shape(kv_heads=8),
     "gqa": Shape(kv_heads=2),
     "mqa": Shape(kv_heads=1),
-    "mla": Shape(kv_heads=8, latent=32, rotary=16, rope_theta=10000.0),
+    "mla": Shape(kv_heads=8, latent=32, rotary=16, rope_theta=10000.0, epsilon=1e-6),
     "swa": Shape(kv_heads=2, window=64),
     "gqa-uptrained": Shape(kv_heads=2),
 }

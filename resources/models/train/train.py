@@ -40,15 +40,34 @@ def batch(generator, mix, rows, length):
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous(), weights[:, 1:].contiguous()
 
 
+def optimizer_for(net, rate_now):
+    """AdamW with weight decay on matrices only."""
+    matrices = [p for p in net.parameters() if p.dim() > 1]
+    gains = [p for p in net.parameters() if p.dim() == 1]
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": .1}, {"params": gains, "weight_decay": 0.0}],
+                             lr=rate_now, betas=(.9, .95), fused=True)
+
+
+def learn(twin, optimizer, objective, data, rate_now):
+    """One step on data, a batch(); the plain mean loss before it."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate_now
+    twin.spread()
+    weighted, mean = objective(twin.full, *data)
+    weighted.backward()
+    twin.gather()
+    torch.nn.utils.clip_grad_norm_(twin.model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return mean.item()
+
+
 def train(variant, seed, tokenizer, folder, scale, fast, resume=None):
     torch.manual_seed(seed)
     generator = Generator(tokenizer, 1000 * seed)
     net = Model(VARIANTS[variant])
     twin = Twin(net)
-    matrices = [p for p in net.parameters() if p.dim() > 1]
-    gains = [p for p in net.parameters() if p.dim() == 1]
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": .1}, {"params": gains, "weight_decay": 0.0}],
-                                  lr=RATE, betas=(.9, .95), fused=True)
+    optimizer = optimizer_for(net, RATE)
     compiled = torch.compile(loss, dynamic=False) if fast else loss
     stages = [(mix, max(1, round(steps * scale)), rows, length) for mix, steps, rows, length in STAGES]
     steps = sum(stage[1] for stage in stages)
@@ -69,17 +88,7 @@ def train(variant, seed, tokenizer, folder, scale, fast, resume=None):
         generator.rng.seed(1000 * seed + stage)  # so that a resumed run sees the same rows
         objective = compiled if 48 <= length <= 320 else loss  # elsewhere compiling costs more than it saves
         for i in range(count):
-            for group in optimizer.param_groups:
-                group["lr"] = rate(step, steps)
-            ids, targets, weights = batch(generator, mix, rows, length)
-            twin.spread()
-            weighted, mean = objective(twin.full, ids, targets, weights)
-            weighted.backward()
-            twin.gather()
-            torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            recent.append(mean.item())
+            recent.append(learn(twin, optimizer, objective, batch(generator, mix, rows, length), rate(step, steps)))
             step += 1
             tokens += rows * length
             if (i + 1) % 100 == 0 or i + 1 == count:
