@@ -22,9 +22,10 @@ from train import STAGES, batch, learn, optimizer_for
 
 STARTS = {"gqa-uptrained": "mha", "swa": "gqa"}  # and where each one starts from
 WHOLE = sum(steps * rows * length for _, steps, rows, length in STAGES)  # tokens of a training from scratch
-LONG_SHARE = .077  # of the tokens in rows of 512 at the end, as in the last two stages of train.py
-RATE, LAST_RATE = 2e-3, .05
-NEW_ROWS = 5  # rows come from seed 1000 n + 5: the five stages of train.py end at 4
+SHORT, LONG, LONG_EVERY = (6, 320), (4, 512), 8  # rows and tokens a row; every eighth step is a long one
+RATES = {"gqa-uptrained": 3e-3, "swa": 1e-3}  # the better one of these two at a share of 5 %, one run each
+LAST_RATE = .05
+NEW_ROWS = 6  # rows come from seed 1000 n + 6: the stages of train.py end at 5
 
 
 def pooled(rows, heads, kv_heads):
@@ -49,13 +50,13 @@ def start(variant, folder):
     return net
 
 
-def stages(share):
-    """(steps, rows, tokens a row) that come to about that share of WHOLE."""
-    tokens = share * WHOLE
-    return ((round(tokens * (1 - LONG_SHARE) / (6 * 320)), 6, 320), (round(tokens * LONG_SHARE / (4 * 512)), 4, 512))
+def steps_of(share):
+    """Steps that come to about that share of WHOLE."""
+    tokens = (LONG_EVERY - 1) * SHORT[0] * SHORT[1] + LONG[0] * LONG[1]
+    return round(share * WHOLE * LONG_EVERY / tokens)
 
 
-def rate(step, steps, highest=RATE):
+def rate(step, steps, highest):
     """Warm-up over the first 20 steps (a tenth of a short run), then cosine to 5 %."""
     warm_up = min(20, max(1, steps // 10))
     if step < warm_up:
@@ -68,25 +69,25 @@ def uptrain(variant, share, seed, source, tokenizer, folder, fast):
     torch.manual_seed(seed)
     generator = Generator(tokenizer, 1000 * seed + NEW_ROWS)
     net = start(variant, source)
-    twin, optimizer = Twin(net), optimizer_for(net, RATE)
+    highest = RATES[variant]
+    twin, optimizer = Twin(net), optimizer_for(net, highest)
     compiled = torch.compile(loss, dynamic=False) if fast else loss
-    plan = stages(share)
-    steps = sum(stage[0] for stage in plan)
+    steps = steps_of(share)
     name = f"{variant}-{seed}-{round(100 * share)}"
-    step, tokens, started, cpu, recent = 0, 0, time.time(), time.process_time(), []
+    tokens, started, cpu, recent = 0, time.time(), time.process_time(), []
     log = {"variant": variant, "seed": seed, "share": share, "from": STARTS[variant], "shape": describe(net.shape),
-           "stages": plan, "rate": RATE, "curve": []}
-    for count, rows, length in plan:
-        objective = compiled if length <= 320 else loss
-        for _ in range(count):
-            recent.append(learn(twin, optimizer, objective, batch(generator, "full", rows, length), rate(step, steps)))
-            step += 1
-            tokens += rows * length
-            if step % 20 == 0 or step == steps:
-                log["curve"].append((tokens, round(sum(recent) / len(recent), 4)))
-                recent = []
-                print(f"{name} {step}/{steps} tokens {tokens / 1e3:.0f} k loss {log['curve'][-1][1]:.3f} "
-                      f"cpu {time.process_time() - cpu:.0f} s wall {time.time() - started:.0f} s", flush=True)
+           "steps": steps, "rate": highest, "curve": []}
+    for step in range(steps):
+        long = step % LONG_EVERY == LONG_EVERY - 1
+        rows, length = LONG if long else SHORT
+        data = batch(generator, "full", rows, length)
+        recent.append(learn(twin, optimizer, loss if long else compiled, data, rate(step, steps, highest)))
+        tokens += rows * length
+        if (step + 1) % 20 == 0 or step + 1 == steps:
+            log["curve"].append((tokens, round(sum(recent) / len(recent), 4)))
+            recent = []
+            print(f"{name} {step + 1}/{steps} tokens {tokens / 1e3:.0f} k loss {log['curve'][-1][1]:.3f} "
+                  f"cpu {time.process_time() - cpu:.0f} s wall {time.time() - started:.0f} s", flush=True)
     log.update(tokens=tokens, cpu_seconds=round(time.process_time() - cpu), wall_seconds=round(time.time() - started))
     torch.save(net.state_dict(), folder / f"{name}.pt")
     (folder / f"{name}.json").write_text(json.dumps(log, indent=1) + "\n")
