@@ -64,8 +64,10 @@ RequestDialog::RequestDialog(Purpose purpose, const Scenario& start, QWidget* pa
         m_blockSize->setSuffix(tr(" tokens"));
         m_blocks = spin(0, 10000000, cache.blocks ? static_cast<int>(*cache.blocks) : 0, tr("auto"));
         m_dtype = new QComboBox;
-        m_dtype->addItems({QStringLiteral("f16"), QStringLiteral("bf16"), QStringLiteral("f32")});
-        m_dtype->setCurrentText(QString::fromStdString(std::string(name_of(cache.dtype_k))));
+        for (const DTypeFacts& facts : dtype_facts)  // packs of 256 are for weights alone
+            if (facts.elements <= 32) m_dtype->addItem(QString::fromStdString(std::string(facts.name)));
+        m_dtype->setCurrentText(QString::fromStdString(std::string(name_of(cache.key_dtypes.front()))));
+        m_startDtype = m_dtype->currentText();
         form->addRow(tr("&Block size"), m_blockSize);
         form->addRow(tr("Blocks in the &pool"), m_blocks);
         form->addRow(tr("Cache &precision"), m_dtype);
@@ -133,7 +135,8 @@ Scenario RequestDialog::scenario() const {
         lane.cache.blocks = m_blocks->value() == 0
                                 ? std::nullopt
                                 : std::optional(static_cast<std::uint32_t>(m_blocks->value()));
-        lane.cache.dtype_k = lane.cache.dtype_v = *dtype_from_name(m_dtype->currentText().toStdString());
+        if (m_dtype->currentText() != m_startDtype)  // else every lane keeps its own
+            lane.cache.key_dtypes = lane.cache.value_dtypes = {*dtype_from_name(m_dtype->currentText().toStdString())};
         lanes.push_back(lane);
     }
     scenario.lanes = lanes;

@@ -44,6 +44,7 @@ private:
     QSpinBox* m_blockSize = nullptr;
     QSpinBox* m_blocks = nullptr;
     QComboBox* m_dtype = nullptr;
+    QString m_startDtype;
     QSpinBox* m_uncachedLimit = nullptr;
     QList<QCheckBox*> m_lanes;
     QDialogButtonBox* m_buttons;

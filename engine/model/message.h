@@ -4,6 +4,8 @@
 // before they reach a person's screen.
 #pragma once
 
+#include "engine/record/grouped.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -28,13 +30,6 @@ inline std::string in_quotes(std::string_view name, std::size_t limit = 64) {
     if (name.size() > limit) out += "...";
     out += '\'';
     return out;
-}
-
-// 1234567 -> "1,234,567".
-inline std::string grouped(std::uint64_t number) {
-    std::string digits = std::to_string(number);
-    for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-    return digits;
 }
 
 // a * b, or false when it does not fit in 64 bits.

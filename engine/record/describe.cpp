@@ -309,7 +309,11 @@ std::uint64_t event_bytes(const LaneRecord& lane, const Event& event) {
     case EventKind::allocate: return lane.info().block_bytes;
     case EventKind::copy_on_write:
     case EventKind::swap_out:
-    case EventKind::swap_in: return event.tokens * lane.info().bytes_per_token;
+    case EventKind::swap_in: {
+        // A block of one of several cache groups holds its layers alone, but is moved as a whole.
+        const bool groups = lane.info().policy.groups.size() > 1 && lane.info().block_size > 0;
+        return event.tokens * (groups ? lane.info().block_bytes / lane.info().block_size : lane.info().bytes_per_token);
+    }
     case EventKind::prefill:
     case EventKind::decode: return lane.info().kv_cache ? event.tokens * lane.info().bytes_per_token : 0;
     default: return 0;

@@ -24,7 +24,7 @@ std::string describe_cause(const Recording& recording, const LaneRecord& lane, c
 std::string describe_event(const Recording& recording, const LaneRecord& lane, std::uint64_t index);
 
 // Bytes the event moved or took (derived): allocate = block_bytes; copies, swaps, prefill and decode = tokens *
-// bytes_per_token, where K/V is kept; others 0.
+// bytes_per_token, where K/V is kept (of one of several cache groups: a slot's share of its block); others 0.
 std::uint64_t event_bytes(const LaneRecord& lane, const Event& event);
 
 // The reason why a request of the lane was rejected or failed: its event's detail text, else the sentence above.

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/record/figures.h"
 
+#include "engine/record/grouped.h"
+
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 namespace kvloupe {
-
-namespace {
-
-std::string grouped(std::uint64_t value) {
-    std::string digits = std::to_string(value);
-    for (std::size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
-    return digits;
-}
-
-}  // namespace
 
 std::uint64_t predicted_kv_bytes(const LaneInfo& lane, std::uint64_t tokens) {
     return lane.kv_cache ? tokens * lane.bytes_per_token : 0;

@@ -11,6 +11,8 @@
 #include "engine/record/device_memory.h"
 #include "engine/record/dtype.h"
 #include "engine/record/event.h"
+#include "engine/record/lane_memory.h"
+#include "engine/record/layer_info.h"
 #include "engine/record/step.h"
 
 #include <atomic>
@@ -63,8 +65,12 @@ struct LaneInfo {
     std::string model_name;        // as in the scenario or file name
     std::string architecture;      // "llama"
     std::string device;            // "CPU, 2 threads"
-    std::string attention_variant; // "MHA", "GQA", "MQA", or "none" for an accounting lane
-    std::string cache_dtype;       // "f16"; "none" without a cache
+    std::string device_id;         // "cpu", "cuda:0"; "" without a model
+    std::string attention_variant; // "MHA", "GQA", "MQA", "MLA", or "none" for an accounting lane
+    std::string attention_form;    // "tiled", "materialised"; "" for an accounting lane
+    std::string latent_form;       // of multi-head latent attention: "absorbed", "expanded"; else ""
+    std::string conversion;        // "to GQA with 2 KV heads, by mean-pooled heads"; "" where the model is as loaded
+    std::string cache_dtype;       // "f16", "int8/int4" (K/V), "mixed" (by layer); "none" without a cache
     std::uint32_t layers = 0;
     std::uint32_t query_heads = 0;
     std::uint32_t kv_heads = 0;
@@ -76,11 +82,21 @@ struct LaneInfo {
     bool kv_cache = true;
     std::uint32_t block_size = 0;      // tokens per block; 0 without a cache
     std::uint32_t blocks = 0;          // physical blocks, the null block included; 0 without a cache
-    std::uint64_t bytes_per_token = 0; // derived: 2 * layers * kv_heads * head_dim * element size (CACHE_SEMANTICS 0)
-    std::uint64_t block_bytes = 0;     // measured: bytes of the pool's buffers / blocks
+    std::uint64_t bytes_per_token = 0; // derived from the layouts, scales included, every layer counted as global
+    std::uint64_t block_bytes = 0;     // measured: bytes of the pool's buffers, residual pages aside / blocks
     std::uint64_t pool_bytes = 0;      // measured: bytes of the pool's buffers
     std::uint64_t weights_id = 0;      // equal ids: same weights, logits may be compared
     CachePolicy policy;
+    std::vector<LayerInfo> layer_infos;         // (layers); empty for an accounting lane
+    ParameterParts parameter_parts;
+    std::vector<StoredParameters> stored_parameters;  // by precision, in the order of DType
+    std::uint64_t derived_weight_bytes = 0;     // tensors beside them that hold the same numbers cut in a second way
+    std::uint32_t latent_rank = 0;              // multi-head latent attention: width of the latent; 0: none
+    std::uint32_t latent_rotary_dim = 0;        // and of the rotary key beside it
+    bool window_is_foreign = false;             // the lane hides keys that the model was trained to see
+    std::uint32_t residual_pages = 0;           // blocks that can be kept in f16 at a time (KIVI)
+    LaneMemory memory;                          // measured
+    std::vector<std::string> notes;             // sentences: what the program chose because nothing was given
 };
 
 struct RequestInfo {

@@ -65,6 +65,13 @@ private:
 
 }  // namespace
 
+std::uint64_t release_begin(const LaneRecord& lane, std::size_t step) {
+    const LogRange events = lane.step(step).events;
+    std::uint64_t released = events.end;
+    while (released > events.begin && is_release(lane.events()[released - 1])) --released;
+    return released;
+}
+
 std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const LaneRecord& lane, std::size_t steps) {
     std::vector<std::uint64_t> written(lane.sequences().size(), 0);
     const std::uint64_t end = steps > 0 ? lane.step(steps - 1).events.end : 0;
@@ -100,8 +107,7 @@ Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t 
     ReservedSlots reserved(written);
     for (std::size_t i = 0; i < steps; ++i) {
         const StepRecord& step = lane.step(i);
-        std::uint64_t released = step.events.end;
-        while (released > step.events.begin && is_release(lane.events()[released - 1])) --released;
+        const std::uint64_t released = release_begin(lane, i);
         const auto apply = [&](std::uint64_t begin, std::uint64_t end) {
             for (std::uint64_t e = begin; e < end; ++e) {
                 const Event& event = lane.events()[e];

@@ -15,6 +15,10 @@ namespace kvloupe {
 // what its request may: the recording does not say what it was given of its own.
 std::vector<std::uint64_t> written_in_the_end(const Recording& recording, const LaneRecord& lane, std::size_t steps);
 
+// Index of the first event of the release at the step's end: what ended or failed in the step gives its blocks back there. The
+// end of the step's events where nothing is released. The events before it lead to what the step's counters count.
+std::uint64_t release_begin(const LaneRecord& lane, std::size_t step);
+
 struct Recount {
     std::vector<SlotCounts> slots;      // by step
     std::uint32_t peak_used_blocks = 0; // at any moment: after any event, also before release

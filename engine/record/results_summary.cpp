@@ -180,6 +180,38 @@ Json kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
     return kv;
 }
 
+// How the cache keeps each run of layers that are alike.
+Json layout_of(const LaneInfo& info) {
+    Json list = Json::array();
+    const auto json_of = [](const LayerInfo& layer) {
+        Json json;
+        json["keys"] = text_of(layer.keys);
+        json["values"] = text_of(layer.values);
+        json["kv_heads"] = layer.kv_heads;
+        json["key_dim"] = layer.key_dim;
+        json["value_dim"] = layer.value_dim;
+        json["latent"] = layer.latent;
+        json["window"] = count_or_null(layer.window);
+        json["sinks"] = layer.sinks;
+        json["chunk"] = count_or_null(layer.chunk);
+        json["bytes_per_token"] = layer.bytes_per_token();
+        return json;
+    };
+    for (std::size_t i = 0; i < info.layer_infos.size(); ++i) {
+        Json layer = json_of(info.layer_infos[i]);
+        const bool alike = !list.empty() && layer == json_of(info.layer_infos[i - 1]);
+        if (alike) {
+            list.back()["last_layer"] = i;
+            continue;
+        }
+        Json entry;
+        entry["first_layer"] = entry["last_layer"] = i;
+        entry.update(layer);
+        list.push_back(std::move(entry));
+    }
+    return list;
+}
+
 Json cache_of(const LaneRecord& lane, std::size_t steps) {
     std::uint64_t queried = 0, hit = 0, preempted_queried = 0, preempted_hit = 0;
     std::uint64_t copies = 0, copied = 0, evictions = 0, preemptions = 0;
@@ -207,6 +239,11 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     cache["copied_bytes"] = copied;
     cache["evictions"] = evictions;
     cache["preemptions"] = preemptions;
+    cache["dtype"] = text_or_null(lane.info().kv_cache ? lane.info().cache_dtype : std::string());
+    cache["layout"] = lane.info().kv_cache ? layout_of(lane.info()) : Json::array();
+    cache["residual_pages"] = lane.info().residual_pages;
+    cache["window_is_foreign"] = lane.info().window_is_foreign;
+    cache["notes"] = lane.info().notes;
     return cache;
 }
 

@@ -49,6 +49,10 @@ struct StepRecord {
     std::uint32_t free_blocks = 0;
     std::uint64_t kv_bytes = 0;       // measured: bytes of the pool's blocks in use, from the allocator's counter
     SlotCounts slots;                 // at the same moment as used_blocks
+    std::uint32_t residual_pages = 0; // blocks that are kept in f16, at the same moment (KIVI)
+    std::uint64_t allocated_kv_bytes = 0;    // measured: what the lane holds by the allocator's counter for KV caches
+    std::uint64_t activation_bytes = 0;      // measured: and by its counter for activations
+    std::uint64_t predicted_activation_bytes = 0;  // from the shapes of the buffers, for as many rows as they were made for
     std::uint32_t host_blocks = 0;    // blocks of host memory that hold swapped-out sequences, at the end of the step
     std::uint64_t hit_tokens = 0;     // of requests admitted in this step (hit rate: hit / queried)
     std::uint64_t queried_tokens = 0;

@@ -11,7 +11,12 @@ constexpr std::uint64_t f32 = 4;
 
 }  // namespace
 
-Decoder::Decoder(std::shared_ptr<DeviceModel> device, KeySpan span) : m_device(std::move(device)), m_span(span) {}
+Decoder::Decoder(std::shared_ptr<DeviceModel> device, std::vector<KeySpan> spans, std::vector<std::uint32_t> groups)
+    : m_device(std::move(device)), m_spans(std::move(spans)), m_groups(std::move(groups)) {
+    if (!m_device) return;
+    m_spans.resize(m_device->model->config.layers);
+    m_groups.resize(m_device->model->config.layers);
+}
 
 std::uint64_t Decoder::bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const {
     const ModelConfig& c = m_device->model->config;
@@ -66,7 +71,8 @@ void Decoder::mark(StageKind kind, std::uint16_t layer) {
 void Decoder::run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe) {
     Backend& backend = *m_device->backend;
     const DeviceLayer& weights = m_device->layers[layer];
-    const AttentionShape shape = m_device->attention_shape(m_span);
+    AttentionShape shape = m_device->attention_shape(m_spans[layer]);
+    shape.group = m_groups[layer];
     const auto tag = static_cast<std::uint16_t>(layer);
     backend.rms_norm(*m_hidden, *weights.attention_norm, m_device->model->config.rms_epsilon, rows, *m_normed);
     mark(StageKind::attention_norm, tag);
@@ -161,7 +167,7 @@ Result<ForwardResult> Decoder::forward(const Batch& batch, KvCache& cache, const
     }
     if (options.late) options.late->read();
     if (auto read = read_logits(batch, options, result); !read) return read.error();
-    if (m_measure) result.measured = MeasuredPass{timed, StageCosts(*m_device->model, cache.shape(), batch, m_span)};
+    if (m_measure) result.measured = MeasuredPass{timed, StageCosts(*m_device->model, cache.shape(), batch, m_spans.front())};
     return result;
 }
 

@@ -43,8 +43,9 @@ struct ForwardResult {
 
 class Decoder {
 public:
-    // span: which keys a query sees, in all layers. device: may be null where nothing is ever computed.
-    explicit Decoder(std::shared_ptr<DeviceModel> device, KeySpan span = {});
+    // spans, groups (layers): which keys a query sees, and whose block tables a layer uses; empty: all keys, group 0.
+    // device: may be null where nothing is ever computed.
+    Decoder(std::shared_ptr<DeviceModel> device, std::vector<KeySpan> spans, std::vector<std::uint32_t> groups);
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
@@ -73,7 +74,8 @@ private:
     Result<bool> finite(std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;
-    KeySpan m_span;
+    std::vector<KeySpan> m_spans;
+    std::vector<std::uint32_t> m_groups;
     std::uint32_t m_rows = 0;
     std::uint32_t m_logit_rows = 0;
     std::unique_ptr<Buffer> m_hidden;     // (rows, hidden): the residual stream

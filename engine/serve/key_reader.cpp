@@ -211,17 +211,6 @@ void KeyReader::whole_list(const char* key, std::uint32_t most, std::vector<std:
     }
 }
 
-void KeyReader::not_built(const char* key, const char* built) {
-    const json* v = value(key);
-    if (!v) return;
-    const bool any = *built != '\0';
-    if (any && *v == json::parse(built, nullptr, false)) return;
-    std::string given = v->dump(-1, ' ', false, json::error_handler_t::replace);
-    if (given.size() > 60) given = describe(*v);
-    fail(key, given + " is not built in this version of KVLoupe",
-         any ? std::string("Leave the key out, or give ") + built + "." : std::string("Leave the key out."));
-}
-
 void KeyReader::finish() {
     if (failed()) return;
     for (const auto& item : m_object.items()) {

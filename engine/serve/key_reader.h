@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // KeyReader: reads the keys of one JSON object strictly. Every key that is asked for is known; finish() refuses the rest.
-// The first error wins and stays. Keys of the contract that this version does not build are known too: they may only
-// have the value that describes what this version does.
+// The first error wins and stays.
 #pragma once
 
 #include "engine/record/result.h"
@@ -55,9 +54,6 @@ public:
     void choice(const char* key, std::initializer_list<std::string_view> words, Choice& target) {
         if (const auto place = choice(key, words)) target = static_cast<Choice>(*place);
     }
-
-    // A contract key that this version does not build: only `built` (JSON text; empty: no value at all) is accepted.
-    void not_built(const char* key, const char* built = "");
 
     // Refuses keys that nobody asked for; "_" is a comment. The hint names the nearest known key.
     void finish();

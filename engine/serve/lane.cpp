@@ -21,7 +21,15 @@ std::uint64_t now_ns() {
 
 }  // namespace
 
-CacheManagerOptions LaneSetup::manager_options() const {
+Result<CacheShape> LaneSetup::cache_shape() const {
+    if (device) return CacheShape::of(device->model->config, options);
+    CacheShape shape;
+    shape.block_size = options.cache.block_size;
+    shape.cache_groups = {{options.cache.span.value_or(AttentionSpan{}), {}}};
+    return shape;
+}
+
+CacheManagerOptions LaneSetup::manager_options(const CacheShape& shape) const {
     const CacheOptions& cache = options.cache;
     CacheManagerOptions result;
     result.kind = cache.kind;
@@ -39,52 +47,71 @@ CacheManagerOptions LaneSetup::manager_options() const {
     result.host_blocks = swaps ? options.scheduler.swap_blocks : 0;
     result.reserve = cache.reserve;
     result.max_model_len = context_length;
-    CacheGroup group;
-    group.span = cache.span.value_or(AttentionSpan{});
-    const std::uint32_t layers = device ? device->model->config.layers : 0;
-    for (std::uint32_t layer = 0; layer < layers; ++layer) group.layers.push_back(layer);
-    result.groups = {std::move(group)};
+    result.groups = shape.cache_groups;
     return result;
 }
 
-KeySpan LaneSetup::key_span() const {
-    const AttentionSpan span = options.kv_cache ? options.cache.span.value_or(AttentionSpan{}) : AttentionSpan{};
-    return {span.window, span.sinks, span.chunk, options.cache.positions_by_rank};
-}
-
-Lane::Lane(LaneSetup setup) : m_setup(std::move(setup)), m_device(m_setup.device), m_decoder(m_device, m_setup.key_span()) {
+Lane::Lane(LaneSetup setup, CacheShape shape)
+    : m_setup(std::move(setup)), m_shape(std::move(shape)), m_layout(m_shape.layout(m_shape.block_size)), m_device(m_setup.device),
+      m_decoder(m_device, m_shape.spans, m_shape.groups) {
     m_setup.poison = m_setup.poison || debug_build;
 }
 
 Result<std::unique_ptr<Lane>> Lane::create(LaneSetup setup) {
-    std::unique_ptr<Lane> lane(new Lane(std::move(setup)));
-    const LaneSetup& made = lane->m_setup;
-    if (!made.options.kv_cache) return lane;
-    auto manager = CacheManager::create(made.manager_options());
-    if (!manager) return manager.error();
-    if (!lane->m_device) return lane;
-    const ModelConfig& config = lane->m_device->model->config;
-    const CacheOptions& cache = made.options.cache;
-    const KvCacheShape shape = KvCacheShape::uniform(config.layers, made.blocks, cache.block_size, config.kv_heads,
-                                                     config.head_dim, cache.dtype_k, cache.dtype_v);
-    auto memory = lane->m_device->backend->kv_cache(shape, Purpose::kv_cache);
-    if (!memory) return memory.error();
-    lane->m_cache_memory = std::move(*memory);
-    const std::uint32_t host_blocks = (*manager)->options().host_blocks;
-    if (host_blocks == 0) return lane;
-    auto host = lane->m_device->backend->host_blocks(*lane->m_cache_memory, host_blocks);
-    if (!host) return host.error();
-    lane->m_host_memory = std::move(*host);
+    auto shape = setup.cache_shape();
+    if (!shape) return shape.error();
+    std::unique_ptr<Lane> lane(new Lane(std::move(setup), std::move(*shape)));
+    if (auto taken = lane->take_memory(); !taken) return taken.error();
     return lane;
+}
+
+Result<void> Lane::take_memory() {
+    if (!m_setup.options.kv_cache) return {};
+    auto manager = CacheManager::create(m_setup.manager_options(m_shape));
+    if (!manager) return manager.error();
+    const std::uint32_t host_blocks = (*manager)->options().host_blocks;
+    if (m_shape.keeps_residual && host_blocks > 0)
+        return Error{"scheduler.preemption: 'swap' moves quantised blocks, but the newest tokens of this cache are kept in f16 beside them",
+                     "Give \"recompute\", or a cache precision other than kivi2 and kivi4."};
+    if (!m_device) return {};
+    Backend& backend = *m_device->backend;
+    const MemoryCounters before = backend.memory();
+    auto memory = backend.kv_cache(m_shape.pool(m_setup.blocks), Purpose::kv_cache);
+    if (!memory) return memory.error();
+    m_cache_memory = std::move(*memory);
+    const MemoryCounters pool = backend.memory();
+    m_memory.kv_cache = m_kv_bytes = pool.kv_cache - before.kv_cache;
+    m_memory.kv_rounding = pool.rounding - before.rounding;
+    if (host_blocks == 0) return {};
+    auto host = backend.host_blocks(*m_cache_memory, host_blocks);
+    if (!host) return host.error();
+    m_host_memory = std::move(*host);
+    const MemoryCounters all = backend.memory();
+    m_memory.host_blocks = all.host_blocks - pool.host_blocks;
+    m_memory.host_rounding = all.rounding - pool.rounding;
+    return {};
+}
+
+// A step adds to what the lane holds, or gives back, what the allocator's counters say.
+void Lane::note_memory(const MemoryCounters& before) {
+    if (!m_device) return;
+    const MemoryCounters now = m_device->backend->memory();
+    m_kv_bytes += now.kv_cache - before.kv_cache;  // modulo 2^64: the sums are not negative
+    m_counters.allocated_kv_bytes = m_kv_bytes;
+    m_counters.activation_bytes = m_activation_bytes;
+    if (m_reserved_rows == 0) return;
+    m_counters.predicted_activation_bytes = m_decoder.bytes_for(m_reserved_rows, m_reserved_logit_rows);
+    if (!m_cache && m_cache_memory) m_counters.predicted_activation_bytes += m_shape.scratch_bytes(m_cache_memory->shape().block_size);
 }
 
 void Lane::begin(LaneWriter& writer) {
     m_writer = &writer;
     m_cache.reset();
     if (m_setup.options.kv_cache) {
-        auto manager = CacheManager::create(m_setup.manager_options());
+        auto manager = CacheManager::create(m_setup.manager_options(m_shape));
         if (manager) m_cache = std::move(*manager);  // create() has tried it
     }
+    m_pages = ResidualPages(m_setup.blocks, m_shape.pages_of(m_setup.blocks));
     m_scheduler = std::make_unique<Scheduler>(m_setup.options.scheduler, m_cache.get(), m_setup.context_length);
     if (m_setup.poison && m_cache && m_cache_memory) m_device->backend->poison_block(*m_cache_memory, null_block_id.value);
     m_requests.clear();
@@ -123,11 +150,14 @@ Result<void> Lane::audit_cache() const {
     if (replayed.used_blocks() != m_cache->used_blocks())
         return differs("the blocks in use: " + std::to_string(replayed.used_blocks()) + " and " + std::to_string(m_cache->used_blocks()));
     for (const Request* request : m_scheduler->running()) {
-        const std::span<const BlockId> table = m_cache->table(request->sequence);
         if (request->sequence.value >= replayed.sequences().size()) return differs("who there is");
         const SequenceState& state = replayed.sequences()[request->sequence.value];
-        if (!std::equal(table.begin(), table.end(), state.table.begin(), state.table.end()))
-            return differs("the block table of " + request->name);
+        for (std::uint32_t group = 0; group < m_cache->group_count(); ++group) {
+            const std::span<const BlockId> table = m_cache->table(request->sequence, group);
+            const TableState& told = replayed.table(request->sequence, static_cast<std::uint8_t>(group));
+            if (!std::equal(table.begin(), table.end(), told.begin(), told.end()))
+                return differs("the block table of " + request->name);
+        }
         if (state.computed_tokens != request->computed)
             return differs("the computed tokens of " + request->name + ": " + std::to_string(state.computed_tokens) + " and " + std::to_string(request->computed));
     }
@@ -141,7 +171,9 @@ void Lane::count_slots() {
     counters.cached_blocks = m_cache->cached_blocks();
     counters.free_blocks = m_cache->free_blocks();
     counters.host_blocks = m_cache->host_blocks_used();
+    counters.residual_pages = m_pages.used();
     counters.kv_bytes = counters.used_blocks * block_bytes();
+    if (m_device) counters.kv_bytes += counters.residual_pages * m_layout.page_bytes;
     std::vector<SlotHolder> holders;
     for (const Request* request : m_scheduler->running())
         holders.push_back({request->sequence, request->computed, request->ending ? request->computed : request->slots_needed()});
@@ -234,6 +266,7 @@ Lane::Outcome Lane::step(const StepContext& context) {
         return Outcome::failed;
     }
     Forward result = Forward::done;
+    const MemoryCounters before = m_device ? m_device->backend->memory() : MemoryCounters{};
     if (!planned->sequences.empty()) {
         result = forward(*planned, context);
         if (result == Forward::done) choose_beams();
@@ -247,6 +280,7 @@ Lane::Outcome Lane::step(const StepContext& context) {
             result = fail(running, sound.error().message());
         }
     }
+    note_memory(before);
     close_step(*planned);
     m_failed_last = result == Forward::failed;
     return m_failed_last ? Outcome::failed : Outcome::stepped;

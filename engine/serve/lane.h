@@ -9,10 +9,12 @@
 #include "engine/cache/cache_manager.h"
 #include "engine/record/writer.h"
 #include "engine/serve/beam_search.h"
+#include "engine/serve/cache_shape.h"
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
 #include "engine/serve/logit_comparison.h"
 #include "engine/serve/logit_row.h"
+#include "engine/serve/residual_pages.h"
 #include "engine/serve/sampler.h"
 #include "engine/serve/scheduler.h"
 
@@ -36,9 +38,11 @@ struct LaneSetup {
     bool poison = false;                  // fresh blocks and the null block are filled with NaN; debug builds always do
     bool audit = false;                   // check the cache's invariants after every step; debug builds always do
     std::vector<ScenarioAction> actions;
+    std::uint64_t weights_allocated = 0;  // measured: by the allocator's counter when the model was put on the device
 
-    CacheManagerOptions manager_options() const;
-    KeySpan key_span() const;  // of all layers
+    // How the lane keeps its layers; of an accounting lane one group and no layers. Errors: CacheShape::of.
+    Result<CacheShape> cache_shape() const;
+    CacheManagerOptions manager_options(const CacheShape& shape) const;
 };
 
 // What a step may use beyond the lane's own.
@@ -91,7 +95,7 @@ public:
     const CacheManager* cache() const { return m_cache.get(); }
 
 private:
-    explicit Lane(LaneSetup setup);
+    Lane(LaneSetup setup, CacheShape shape);
 
     // lane.cpp
     Result<Schedule> schedule();
@@ -100,14 +104,27 @@ private:
     void count_slots();
     void note_stages(const StepContext& context);
 
+    Result<void> take_memory();
+    void note_memory(const MemoryCounters& before);
+
     // lane_info.cpp
     std::uint64_t bytes_per_token() const;
     std::uint64_t block_bytes() const;
+    void describe_layers(LaneInfo& info) const;
 
     // lane_events.cpp: what happened goes to the recording, and its bytes are moved
     void record(EventKind kind, Cause cause, const Request& request, Event event = {});
     void write(std::span<Event> events);
     void move_bytes(Event& event);
+
+    // lane_pages.cpp: blocks that are kept in f16 until they are quantised (KIVI)
+    void move_pages(const Event& event);
+    void settle_pages(const Event& event);
+    Result<void> take_pages(const ScheduledSequence& scheduled);
+    void seal(const Request& request, std::uint32_t before, std::uint32_t computed);
+    void seal_block(BlockId block);
+    void add_pages(Batch& batch) const;
+    bool forks_inside_sealed(const Request& parent, std::uint32_t position) const;
 
     // lane_sequences.cpp: sequences come and go
     void arrive();
@@ -140,6 +157,7 @@ private:
     TokenId asked_token(const Request& request) const;
     LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
     Result<void> prepare_buffers(const Schedule& schedule);
+    Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
     void note_computed(const ScheduledSequence& scheduled);
     void note_measured(std::optional<MeasuredPass> pass, bool late);
     void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
@@ -161,15 +179,22 @@ private:
     void apply_choice(BeamGroup& group, const BeamChoice& choice);
 
     LaneSetup m_setup;
+    CacheShape m_shape;
+    KvLayout m_layout;                         // of m_shape
     std::shared_ptr<DeviceModel> m_device;
     std::unique_ptr<KvCache> m_cache_memory;   // the pool; without a cache: scratch for one sequence, grown on demand
     std::unique_ptr<HostBlocks> m_host_memory; // of swapped-out sequences; may be null
+    LaneMemory m_memory;                       // measured: what create() took
+    std::uint64_t m_activation_bytes = 0;      // measured: what its buffers took since
+    std::uint64_t m_kv_bytes = 0;              // measured: the pool, and what was added to it since
+    std::uint32_t m_reserved_rows = 0, m_reserved_logit_rows = 0;  // what the decoder's buffers have room for
     Decoder m_decoder;
     Sampler m_sampler;
 
     // Since begin().
     LaneWriter* m_writer = nullptr;
     std::unique_ptr<CacheManager> m_cache;       // null without a cache
+    ResidualPages m_pages;                       // empty unless a layer keeps a residual
     std::unique_ptr<Scheduler> m_scheduler;
     std::vector<std::unique_ptr<Request>> m_requests;
     std::map<std::string, Request*> m_by_name;   // sequences by their own names

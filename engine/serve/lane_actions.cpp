@@ -171,6 +171,8 @@ void Lane::fork_now(const ScenarioAction& action) {
     if (child->new_tokens() == 0 || child->computed == 0) return refuse("position: nothing is left to do from " + std::to_string(position) + " on");
     if (const auto never = m_scheduler->rejection(*child)) return refuse(never->sentence);
     const std::uint32_t shared = child->computed;
+    if (forks_inside_sealed(parent, shared))
+        return refuse("position: " + std::to_string(shared) + " lies inside a block that is quantised already; fork at a block border, or among the newest tokens");
     auto forked = fork(std::move(*child), parent, shared, Cause::requested);
     if (!forked) return refuse(forked.error().sentence);
     Request& added = **forked;

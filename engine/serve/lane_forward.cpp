@@ -12,23 +12,27 @@ namespace kvloupe {
 
 namespace {
 
-// Adds rows first .. first + count - 1 of a sequence, with its block table and slots.
-void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::uint32_t count,
-              std::span<const BlockId> table, std::uint32_t block_size) {
+// Adds rows first .. first + count - 1 of a sequence; its block tables follow.
+void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::uint32_t count) {
     Batch::Sequence sequence;
     sequence.first_row = batch.rows();
     sequence.rows = count;
     sequence.first_position = first;
     sequence.table_begin = static_cast<std::uint32_t>(batch.block_tables.size());
-    sequence.table_size = static_cast<std::uint32_t>(table.size());
     for (std::uint32_t i = 0; i < count; ++i) {
         batch.tokens.push_back(request.tokens[first + i]);
         batch.positions.push_back(first + i);
     }
-    for (const BlockId block : table) batch.block_tables.push_back(block.value);
-    SlotMapping(table, block_size).append(first, count, batch.slots);
     batch.sequences.push_back(sequence);
     if (first + count == request.size()) batch.logit_rows.push_back(batch.rows() - 1);
+}
+
+// The table of one more group of the sequence that was added last, and the slots of its rows in it.
+void add_table(Batch& batch, std::span<const BlockId> table, std::uint32_t block_size, std::vector<std::uint64_t>& slots) {
+    Batch::Sequence& sequence = batch.sequences.back();
+    sequence.table_size = static_cast<std::uint32_t>(table.size());
+    for (const BlockId block : table) batch.block_tables.push_back(block.value);
+    SlotMapping(table, block_size).append(sequence.first_position, sequence.rows, slots);
 }
 
 // "a, b, c and 12 more": a name for what a step works at.
@@ -55,6 +59,13 @@ Lane::Forward Lane::fail_all(const Schedule& schedule, const Error& error) {
     return fail(requests, "Step " + std::to_string(m_step) + " of lane '" + m_setup.options.name + "' failed: " + error.message());
 }
 
+Result<void> Lane::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
+    if (auto reserved = m_decoder.reserve(rows, logit_rows); !reserved) return reserved;
+    m_reserved_rows = std::max(m_reserved_rows, rows);
+    m_reserved_logit_rows = std::max(m_reserved_logit_rows, logit_rows);
+    return {};
+}
+
 // Room for the step's rows; without a cache also scratch for the K/V of its longest sequence.
 Result<void> Lane::prepare_buffers(const Schedule& schedule) {
     std::uint32_t rows = 0, longest = 0;
@@ -63,7 +74,7 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
         rows += scheduled.count;
         longest = std::max(longest, scheduled.count);
     }
-    if (m_cache) return m_decoder.reserve(rows, sequences);
+    if (m_cache) return reserve(rows, sequences);
     const ModelConfig& config = m_device->model->config;
     // Doubled, so that growth by a token a step seldom allocates.
     const auto roomy = [&](std::uint32_t least, std::uint32_t most) {
@@ -72,13 +83,11 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
         return std::max(least, std::min(size, most));
     };
     const std::uint32_t piece = std::min(longest, m_setup.options.scheduler.max_num_batched_tokens);
-    if (auto reserved = m_decoder.reserve(roomy(piece, config.context_length), 1); !reserved) return reserved;
+    if (auto reserved = reserve(roomy(piece, config.context_length), 1); !reserved) return reserved;
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
-    const KvCacheShape shape = KvCacheShape::uniform(config.layers, 1, roomy(longest, config.context_length), config.kv_heads,
-                                                     config.head_dim, DType::f32, DType::f32);
     m_decoder.forget_passes();
     m_cache_memory.reset();
-    auto scratch = m_device->backend->kv_cache(shape, Purpose::activations);
+    auto scratch = m_device->backend->kv_cache(m_shape.scratch(roomy(longest, config.context_length)), Purpose::activations);
     if (!scratch) return scratch.error();
     m_cache_memory = std::move(*scratch);
     return {};
@@ -89,7 +98,10 @@ Lane::Forward Lane::forward(const Schedule& schedule, const StepContext& context
         forward_accounting(schedule);
         return Forward::done;
     }
-    if (auto ready = prepare_buffers(schedule); !ready) return fail_all(schedule, ready.error());
+    const std::uint64_t before = m_device->backend->memory().activations;
+    const auto ready = prepare_buffers(schedule);
+    m_activation_bytes += m_device->backend->memory().activations - before;  // modulo 2^64: what is given back is taken off
+    if (!ready) return fail_all(schedule, ready.error());
     return m_cache ? forward_cached(schedule, context) : forward_uncached(schedule, context);
 }
 
@@ -109,14 +121,21 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     Batch batch;
     std::vector<TokenId> asked;  // (logit_rows)
     bool summaries = true;
+    std::vector<std::vector<std::uint64_t>> slots(m_cache->group_count());  // (groups, rows)
     batch.requests = names_of(schedule.sequences);
     for (const ScheduledSequence& scheduled : schedule.sequences) {
         const Request& request = *scheduled.request;
-        add_rows(batch, request, scheduled.first, scheduled.count, m_cache->table(request.sequence), m_cache->block_size());
+        add_rows(batch, request, scheduled.first, scheduled.count);
+        for (std::uint32_t group = 0; group < slots.size(); ++group)
+            add_table(batch, m_cache->table(request.sequence, group), m_cache->block_size(), slots[group]);
+        if (!m_pages.empty())
+            if (auto taken = take_pages(scheduled); !taken) return fail_all(schedule, taken.error());
         if (asked.size() == batch.logit_rows.size()) continue;
         asked.push_back(asked_token(request));
         summaries = summaries && summary_is_enough(request, context);
     }
+    for (const std::vector<std::uint64_t>& of_group : slots) batch.slots.insert(batch.slots.end(), of_group.begin(), of_group.end());
+    add_pages(batch);
     const std::uint64_t overflowed = m_cache_memory->overflowed_values();
     auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, summaries ? &asked : nullptr));
     if (!result) return fail_all(schedule, result.error());
@@ -164,7 +183,8 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
             const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
             Batch batch;
             batch.requests = scheduled.request->name;
-            add_rows(batch, *scheduled.request, first, count, std::span(&whole, 1), m_cache_memory->shape().block_size);
+            add_rows(batch, *scheduled.request, first, count);
+            add_table(batch, std::span(&whole, 1), m_cache_memory->shape().block_size, batch.slots);
             auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, enough ? &asked : nullptr));
             if (!result) return fail_all(schedule, result.error());
             if (result->stopped) return Forward::stopped;
@@ -239,6 +259,7 @@ void Lane::note_computed(const ScheduledSequence& scheduled) {
     }
     request.computed = scheduled.first + scheduled.count;
     if (!m_cache) return;
+    if (!m_pages.empty()) seal(request, scheduled.first, request.computed);
     std::vector<Event> events = m_cache->note_computed(request.view(), request.computed);
     write(events);
 }

@@ -2,6 +2,10 @@
 //
 // What the recording says about a lane: model, device, pool and policies.
 #include "engine/serve/lane.h"
+#include "engine/serve/parameter_count.h"
+
+#include <algorithm>
+#include <cmath>
 
 namespace kvloupe {
 
@@ -16,7 +20,9 @@ std::string device_text(const DeviceInfo& info) {
 void describe_model(const DeviceModel& device, LaneInfo& info) {
     const ModelConfig& config = device.model->config;
     info.architecture = config.architecture;
-    info.device = device_text(device.backend->info());
+    const DeviceInfo backend = device.backend->info();
+    info.device = device_text(backend);
+    info.device_id = backend.id;
     info.attention_variant = config.attention_variant();
     info.layers = config.layers;
     info.query_heads = config.query_heads;
@@ -27,6 +33,21 @@ void describe_model(const DeviceModel& device, LaneInfo& info) {
     info.parameters = config.parameters;
     info.weight_bytes = config.weight_bytes;
     info.weights_id = device.model->weights_id;
+    info.latent_rank = config.latent.kv_rank;
+    info.latent_rotary_dim = config.latent.rotary_dim;
+    ParameterCount count = ParameterCount::of(*device.model);
+    info.parameter_parts = count.parts;
+    info.stored_parameters = std::move(count.stored);
+    info.derived_weight_bytes = count.derived_bytes;
+}
+
+// "f16", "int8/int4" (K/V); "mixed" where layers differ.
+std::string dtype_text(const std::vector<LayerInfo>& layers) {
+    for (const LayerInfo& layer : layers)
+        if (layer.keys.dtype != layers.front().keys.dtype || layer.values.dtype != layers.front().values.dtype) return "mixed";
+    std::string text(name_of(layers.front().keys.dtype));
+    if (layers.front().keys.dtype != layers.front().values.dtype) text += "/" + std::string(name_of(layers.front().values.dtype));
+    return text;
 }
 
 CachePolicy scheduling_policy(const SchedulerOptions& options) {
@@ -70,18 +91,33 @@ void describe_cache(const CacheManagerOptions& options, bool positions_by_rank, 
 
 }  // namespace
 
+// Every layer counted as global; a group's scales are divided over its tokens.
 std::uint64_t Lane::bytes_per_token() const {
     if (!m_device) return m_setup.options.cache.bytes_per_token;
-    const KvCacheShape& shape = m_cache_memory->shape();
-    std::uint64_t bytes = 0;
-    for (const KvLayerShape& layer : shape.layers)
-        for (const auto& plane : {layer.key_plane(shape.block_size), layer.value_plane(shape.block_size)})
-            bytes += plane->block_bytes;
-    return bytes / shape.block_size;
+    double bytes = 0;
+    for (const KvLayerShape& layer : m_shape.layers)
+        bytes += layer.key_plane(m_shape.block_size)->bytes_per_token() + layer.value_plane(m_shape.block_size)->bytes_per_token();
+    return static_cast<std::uint64_t>(std::llround(bytes));
 }
 
 std::uint64_t Lane::block_bytes() const {
-    return m_device ? m_cache_memory->bytes() / m_setup.blocks : bytes_per_token() * m_setup.options.cache.block_size;
+    if (!m_device) return bytes_per_token() * m_setup.options.cache.block_size;
+    const std::uint64_t pages = m_cache_memory->shape().residual_pages * m_layout.page_bytes;
+    return (m_cache_memory->bytes() - std::min(m_cache_memory->bytes(), pages)) / m_setup.blocks;
+}
+
+void Lane::describe_layers(LaneInfo& info) const {
+    info.layer_infos = m_shape.layer_infos(m_device->model->config, m_setup.options.kv_cache);
+    info.attention_form = m_setup.options.attention == AttentionForm::tiled ? "tiled" : "materialised";
+    if (info.latent_rank > 0) info.latent_form = m_setup.options.latent_expanded ? "expanded" : "absorbed";
+    if (m_setup.options.convert) info.conversion = m_setup.options.convert->text();
+    info.window_is_foreign = m_shape.window_is_foreign;
+    info.notes = m_shape.notes;
+    info.memory = m_memory;
+    // Where the device uses the file's mapping, its counter does not move.
+    const std::uint64_t bytes = info.weight_bytes + info.derived_weight_bytes;
+    info.memory.weights = m_setup.weights_allocated;
+    info.memory.mapped_weights = bytes - std::min(bytes, m_setup.weights_allocated);
 }
 
 LaneInfo Lane::info() const {
@@ -89,22 +125,23 @@ LaneInfo Lane::info() const {
     info.name = m_setup.options.name;
     info.model_name = m_setup.model_name;
     info.attention_variant = "none";
-    if (m_device) describe_model(*m_device, info);
+    if (m_device) {
+        describe_model(*m_device, info);
+        describe_layers(info);
+    }
     info.kv_cache = m_setup.options.kv_cache;
     info.cache_dtype = "none";
     info.policy = scheduling_policy(m_setup.options.scheduler);
     if (!info.kv_cache) return info;
-    describe_cache(m_setup.manager_options(), m_setup.options.cache.positions_by_rank, info.policy);
+    describe_cache(m_setup.manager_options(m_shape), m_setup.options.cache.positions_by_rank, info.policy);
     info.block_size = m_setup.options.cache.block_size;
     info.blocks = m_setup.blocks;
     info.bytes_per_token = bytes_per_token();
     info.block_bytes = block_bytes();
     info.pool_bytes = m_device ? m_cache_memory->bytes() : info.block_bytes * info.blocks;
     if (!m_device) return info;
-    const KvCacheShape& shape = m_cache_memory->shape();
-    const KvLayerShape& layer = shape.layers.front();
-    info.cache_dtype = name_of(layer.keys.dtype);
-    if (layer.keys.dtype != layer.values.dtype) info.cache_dtype += "/" + std::string(name_of(layer.values.dtype));
+    info.cache_dtype = dtype_text(info.layer_infos);
+    info.residual_pages = m_cache_memory->shape().residual_pages;
     return info;
 }
 

@@ -76,6 +76,7 @@ void check_accounting(const Scenario& scenario, ReadFailure& failure) {
                                    "Remove the key.");
             continue;
         }
+        if (lane.convert) return failure.set(where + ".convert", "needs a model to convert", "Remove the key, or give the lane a model.");
         if (!lane.kv_cache)
             return failure.set(where + ".kv_cache", "is false, but a lane without a model has nothing but its cache", "Remove one of the two keys.");
         if (lane.cache.kind == CacheKind::contiguous && lane.cache.reserve == Reserve::max && lane.cache.max_model_len == 0)

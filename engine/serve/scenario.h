@@ -3,8 +3,10 @@
 // Scenario: what to run, as the contract (section 2) fixes it. Keys that are not built yet are refused by name.
 #pragma once
 
+#include "engine/backend.h"
 #include "engine/cache/cache_options.h"
-#include "engine/record/dtype.h"
+#include "engine/model/convert_options.h"
+#include "engine/record/kv_format.h"
 #include "engine/record/event.h"
 #include "engine/record/result.h"
 
@@ -21,8 +23,13 @@ struct CacheOptions {
     std::uint32_t block_size = 16;
     std::optional<std::uint32_t> blocks;  // absent: auto
     double memory_share = 0.9;            // of a GPU's memory that auto fills, 0 < share <= 1
-    DType dtype_k = DType::f16;
-    DType dtype_v = DType::f16;
+    // Of K and V: one precision for all layers, or one for every layer.
+    std::vector<DType> key_dtypes = {DType::f16};
+    std::vector<DType> value_dtypes = {DType::f16};
+    std::optional<KvScale> scale;           // where a precision leaves a choice; absent: its own (kv_format.h)
+    std::optional<std::uint32_t> group;     // KIVI; absent: chosen (cache_shape.h)
+    std::optional<std::uint32_t> residual;  // KIVI, in tokens
+    bool rotate = false;                    // rows are turned by a Hadamard matrix before they are stored
     std::uint32_t bytes_per_token = 0;    // accounting lanes; 0: not given
     CacheKind kind = CacheKind::paged;
     bool prefix_caching = true;           // false where the kind is contiguous
@@ -64,6 +71,9 @@ struct LaneOptions {
     SchedulerOptions scheduler;
     std::string model;    // empty: the scenario's
     std::string device;   // empty: the scenario's
+    AttentionForm attention = AttentionForm::tiled;
+    bool latent_expanded = false;      // multi-head latent attention makes keys and values of the latents ("mla": "expanded")
+    std::optional<ConvertOptions> convert;  // what the lane's model becomes first
     std::uint32_t uncached_limit = 0;  // window: an uncached lane pauses at this many tokens; 0: no limit
 };
 

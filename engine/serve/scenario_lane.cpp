@@ -2,10 +2,6 @@
 #include "engine/model/json_document.h"
 #include "engine/serve/scenario_parts.h"
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 namespace kvloupe {
 
 using nlohmann::json;
@@ -16,25 +12,6 @@ constexpr std::uint32_t max_block_size = 1u << 20;
 constexpr std::uint32_t max_blocks = 10'000'000;
 constexpr std::uint32_t max_budget = 10'000'000;
 constexpr std::uint32_t max_bytes_per_token = 1u << 30;
-
-// Precisions of the contract that this version does not compute with.
-constexpr std::array<std::string_view, 11> later_types = {"fp8_e4m3", "fp8_e5m2", "int8", "int4", "kivi2", "kivi4",
-                                                          "q8_0",     "q5_1",     "q5_0", "q4_1", "q4_0"};
-
-void read_dtype(KeyReader& reader, const char* key, DType& target) {
-    const json* value = reader.value(key);
-    if (!value) return;
-    const char* const built = "This version keeps the cache as f32, f16 or bf16.";
-    if (value->is_array())
-        return reader.fail(key, "a list (a precision per layer) is not built in this version of KVLoupe", built);
-    if (!value->is_string()) return reader.fail(key, "is " + describe(*value) + ", not a precision", built);
-    const std::string name = value->get<std::string>();
-    const auto type = dtype_from_name(name);
-    if (type && is_float(*type)) target = *type;
-    else if (std::find(later_types.begin(), later_types.end(), name) != later_types.end())
-        reader.fail(key, "'" + name + "' is not built in this version of KVLoupe", built);
-    else reader.fail(key, "is " + describe(*value) + ", which is no precision", built);
-}
 
 // Keys of the cache manager but those of the attention span.
 void read_manager(KeyReader& reader, CacheOptions& cache) {
@@ -110,10 +87,7 @@ void read_cache(const json& value, const std::string& where, CacheOptions& cache
         reader.whole("blocks", 2, max_blocks, count);
         if (!reader.failed()) cache.blocks = count;
     }
-    read_dtype(reader, "dtype", cache.dtype_k);
-    cache.dtype_v = cache.dtype_k;
-    read_dtype(reader, "dtype_k", cache.dtype_k);
-    read_dtype(reader, "dtype_v", cache.dtype_v);
+    read_precision(reader, cache);
     reader.whole("bytes_per_token", 1, max_bytes_per_token, cache.bytes_per_token);
     read_manager(reader, cache);
     reader.number("watermark", 0, 1, cache.watermark);
@@ -122,8 +96,6 @@ void read_cache(const json& value, const std::string& where, CacheOptions& cache
     read_span(reader, cache);
     reader.number("memory_share", 0, 1, cache.memory_share);
     if (cache.memory_share == 0) reader.fail("memory_share", "0 leaves the pool no memory", "Give a share above 0, at most 1.");
-    for (const char* key : {"scale", "group", "residual"}) reader.not_built(key);
-    reader.not_built("rotate", "false");
     check_kind(reader, cache);
     reader.finish();
 }
@@ -177,9 +149,8 @@ LaneOptions read_lane(const json& value, const std::string& where, ReadFailure& 
         reader.fail("scheduler.preemption", "'swap' moves single blocks, which a contiguous cache has not",
                     "Give \"recompute\", or \"kind\": \"paged\".");
     read_device(reader, lane.device);
-    reader.not_built("convert", "{}");
-    reader.not_built("attention", "\"tiled\"");
-    reader.not_built("mla", "\"absorbed\"");
+    if (const json* convert = reader.value("convert")) lane.convert = read_convert(*convert, reader.path("convert"), failure);
+    read_attention(reader, lane);
     reader.finish();
     return lane;
 }

@@ -17,6 +17,14 @@ ScenarioAction read_action(const nlohmann::json& value, const std::string& where
 Breakpoint read_breakpoint(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
 RecordOptions read_record(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
 
+// A cache's dtype, dtype_k, dtype_v, scale, group, residual and rotate; what of it does not go with a layer's shape is refused
+// when the model is known (cache_shape.h).
+void read_precision(KeyReader& reader, CacheOptions& cache);
+// None where the object is empty.
+std::optional<ConvertOptions> read_convert(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+// A lane's attention and mla.
+void read_attention(KeyReader& reader, LaneOptions& lane);
+
 // The key "device": auto, cpu or cuda:N.
 void read_device(KeyReader& reader, std::string& target);
 

@@ -24,9 +24,13 @@ using BackendFactory = std::function<Result<std::unique_ptr<Backend>>(const std:
 // Loads or finds a model for "bundled", "bundled:NAME" or a path.
 using ModelSource = std::function<Result<std::shared_ptr<const Model>>(const std::string& model)>;
 
+// A model whose attention was converted.
+using ModelConverter = std::function<Result<std::shared_ptr<const Model>>(std::shared_ptr<const Model>, const ConvertOptions&)>;
+
 struct SessionOptions {
     BackendFactory make_backend;
     ModelSource find_model;
+    ModelConverter convert_model;  // may be empty: a lane that asks for it is refused
     std::stop_token stop;          // cancels create()
     std::function<void(double fraction, const std::string& what)> progress;
     // Called once before anything is put on a device with memory of its own, when models, devices and prompts are known to

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/serve/session_setup.h"
 
+#include "engine/serve/cache_shape.h"
 #include "engine/serve/pool_size.h"
 
 #include <algorithm>
@@ -21,14 +22,16 @@ public:
     Shelf(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
 
     Result<std::shared_ptr<const Model>> model(const LaneOptions& lane) {
-        const std::string& name = model_name(lane);
-        auto& model = m_models[name];
+        auto loaded = loaded_model(model_name(lane));
+        if (!loaded || !lane.convert) return loaded;
+        auto& model = m_models[converted_name(lane)];
         if (model) return model;
-        if (m_options.progress)
-            m_options.progress(double(m_models.size() - 1) / double(m_scenario.lanes.size()), "Loading " + shown_model(name));
-        auto found = m_options.find_model(name);
-        if (!found) return found.error();
-        model = std::move(*found);
+        const std::string text = lane.convert->text();
+        if (!m_options.convert_model) return Error{"convert: this session converts no models " + text, "Leave the key out."};
+        tell("Converting " + shown_model(model_name(lane)) + " " + text);
+        auto converted = m_options.convert_model(*loaded, *lane.convert);
+        if (!converted) return Error{"convert: " + converted.error().sentence, converted.error().hint};
+        model = std::move(*converted);
         return model;
     }
 
@@ -43,20 +46,43 @@ public:
 
     // Of a lane whose model and backend are there.
     Result<std::shared_ptr<DeviceModel>> device_model(const LaneOptions& lane) {
-        auto& device_model = m_device_models[{model_name(lane), device_name(lane)}];
+        auto& device_model = m_device_models[{converted_name(lane), device_name(lane)}];
         if (device_model) return device_model;
         const std::shared_ptr<Backend>& backend = m_backends.at(device_name(lane));
         if (m_options.release_memory && !m_released && backend->info().own_memory) {
             m_released = true;
             m_options.release_memory();
         }
-        auto created = DeviceModel::create(m_models.at(model_name(lane)), backend);
+        const std::uint64_t before = backend->memory().weights;
+        auto created = DeviceModel::create(m_models.at(converted_name(lane)), backend);
         if (!created) return created.error();
         device_model = std::move(*created);
+        m_allocated[device_model.get()] = backend->memory().weights - before;
         return device_model;
     }
 
+    // Measured: what its device's allocator gave for the weights.
+    std::uint64_t allocated(const DeviceModel& device_model) const { return m_allocated.at(&device_model); }
+
 private:
+    void tell(const std::string& what) const {
+        if (m_options.progress) m_options.progress(double(m_models.size() - 1) / double(m_scenario.lanes.size()), what);
+    }
+
+    Result<std::shared_ptr<const Model>> loaded_model(const std::string& name) {
+        auto& model = m_models[name];
+        if (model) return model;
+        tell("Loading " + shown_model(name));
+        auto found = m_options.find_model(name);
+        if (!found) return found.error();
+        model = std::move(*found);
+        return model;
+    }
+
+    // The model's name and, where the lane converts it, to what; names hold no line breaks of ours.
+    std::string converted_name(const LaneOptions& lane) const {
+        return model_name(lane) + (lane.convert ? "\n" + lane.convert->text() : std::string());
+    }
     const std::string& model_name(const LaneOptions& lane) const { return lane.model.empty() ? m_scenario.model : lane.model; }
     const std::string& device_name(const LaneOptions& lane) const { return lane.device.empty() ? m_scenario.device : lane.device; }
 
@@ -65,6 +91,7 @@ private:
     std::map<std::string, std::shared_ptr<const Model>> m_models;
     std::map<std::string, std::shared_ptr<Backend>> m_backends;
     std::map<std::pair<std::string, std::string>, std::shared_ptr<DeviceModel>> m_device_models;
+    std::map<const DeviceModel*, std::uint64_t> m_allocated;  // bytes
     bool m_released = false;
 };
 
@@ -212,6 +239,7 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
             if (!loaded) return error_of(lane, loaded.error());
             if (auto backend = shelf.backend(lane); !backend) return error_of(lane, backend.error());
             found = *loaded;
+            if (auto shape = CacheShape::of(found->config, lane); !shape) return error_of(lane, shape.error());
         }
         const Model* model = found.get();
         setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);
@@ -240,6 +268,7 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
             auto device = shelf.device_model(setup.options);
             if (!device) return error_of(setup.options, device.error());
             setup.device = std::move(*device);
+            setup.weights_allocated = shelf.allocated(*setup.device);
         }
         setup.context_length = context_of(setup);
     }

@@ -23,7 +23,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const LaneOptions& lane : scenario->lanes) {
         KVLOUPE_REQUIRE(!lane.name.empty() && lanes.insert(lane.name).second);
         KVLOUPE_REQUIRE(lane.cache.block_size > 0 && (!lane.cache.blocks || *lane.cache.blocks >= 2));
-        KVLOUPE_REQUIRE(is_float(lane.cache.dtype_k) && is_float(lane.cache.dtype_v));
+        for (const auto* types : {&lane.cache.key_dtypes, &lane.cache.value_dtypes}) {
+            KVLOUPE_REQUIRE(!types->empty());
+            for (const DType type : *types) KVLOUPE_REQUIRE(elements_per_pack(type) <= 32);
+        }
+        KVLOUPE_REQUIRE(lane.cache.group.value_or(1) > 0);
+        if (lane.convert) {
+            const ConvertOptions& convert = *lane.convert;
+            const bool latent = convert.to == ConvertOptions::Target::mla;
+            KVLOUPE_REQUIRE(latent ? (convert.width > 0) != (convert.budget > 0) && convert.kv_heads == 0 : convert.kv_heads > 0);
+        }
         const CacheOptions& cache = lane.cache;
         KVLOUPE_REQUIRE(cache.watermark >= 0 && cache.watermark < 1 && cache.hash_bits >= 1 && cache.hash_bits <= 256);
         KVLOUPE_REQUIRE(!cache.span || (!cache.span->full() && (cache.span->window == 0 || cache.span->chunk == 0)));

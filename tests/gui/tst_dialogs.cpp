@@ -43,7 +43,7 @@ private Q_SLOTS:
         const Scenario scenario = dialog.scenario();
         QCOMPARE(static_cast<int>(scenario.lanes.size()), 3);
         QCOMPARE(scenario.lanes.front().name, std::string("GQA"));
-        QCOMPARE(scenario.lanes.front().cache.dtype_k, DType::bf16);
+        QCOMPARE(scenario.lanes.front().cache.key_dtypes.front(), DType::bf16);
         QVERIFY(!scenario.lanes.back().kv_cache);
         QCOMPARE(*scenario.lanes.front().cache.blocks, 64u);
     }

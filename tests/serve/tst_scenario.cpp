@@ -36,7 +36,7 @@ void theSmallestScenarioGetsTheContractsDefaults(Check& check) {
     CHECK_THAT(lane.kv_cache);
     CHECK_EQUAL(lane.cache.block_size, 16u);
     CHECK_THAT(!lane.cache.blocks);
-    CHECK_EQUAL(int(lane.cache.dtype_k), int(DType::f16));
+    CHECK_EQUAL(int(lane.cache.key_dtypes.front()), int(DType::f16));
     CHECK_EQUAL(lane.scheduler.max_num_seqs, 256u);
     CHECK_EQUAL(lane.scheduler.max_num_batched_tokens, 2048u);
     CHECK_THAT(lane.scheduler.chunked_prefill);
@@ -81,8 +81,8 @@ void everyKeyOfThisVersionIsRead(Check& check) {
     CHECK_EQUAL(scenario->lanes[0].cache.memory_share, 0.5);
     CHECK_EQUAL(scenario->lanes[1].cache.memory_share, 0.9);
     CHECK_EQUAL(*scenario->lanes[0].cache.blocks, 30u);
-    CHECK_EQUAL(int(scenario->lanes[0].cache.dtype_k), int(DType::f32));
-    CHECK_EQUAL(int(scenario->lanes[0].cache.dtype_v), int(DType::bf16));
+    CHECK_EQUAL(int(scenario->lanes[0].cache.key_dtypes.front()), int(DType::f32));
+    CHECK_EQUAL(int(scenario->lanes[0].cache.value_dtypes.front()), int(DType::bf16));
     CHECK_THAT(!scenario->lanes[0].scheduler.chunked_prefill);
     CHECK_EQUAL(scenario->lanes[0].scheduler.long_prefill_token_threshold, 400u);
     CHECK_EQUAL(scenario->lanes[1].name, "uncached");

@@ -37,7 +37,7 @@ LaneOptions random_lane(Dice& dice) {
     SchedulerOptions& scheduler = lane.scheduler;
     cache.block_size = dice.one_in(4) ? 1 : dice.between(2, 9);
     cache.blocks = dice.between(160 / cache.block_size + 3, 500 / cache.block_size + 5);
-    cache.dtype_k = cache.dtype_v = DType::f32;
+    cache.key_dtypes = cache.value_dtypes = {DType::f32};
     if (dice.one_in(5)) {
         cache.kind = CacheKind::contiguous;
         cache.prefix_caching = false;

@@ -28,7 +28,7 @@ void force(Check& check, DType cache, Logits& logits, std::vector<std::vector<To
     wanted.model = model_file;
     wanted.device = "cpu";
     wanted.lanes.emplace_back();
-    wanted.lanes.front().cache.dtype_k = wanted.lanes.front().cache.dtype_v = cache;
+    wanted.lanes.front().cache.key_dtypes = wanted.lanes.front().cache.value_dtypes = {cache};
     for (const json& prompt : prompts) {
         RequestOptions request;
         request.id = std::string(1, char('a' + wanted.requests.size()));
