@@ -49,6 +49,7 @@ struct LaneQuality {
     std::string lane;              // its name
     std::string model;             // as the scenario names it
     std::uint64_t weights_id = 0;  // equal ids: same weights
+    std::string key;               // what its numbers depend on: weights, cache, kind of device (quality_key())
     std::string cache;             // "int8, a scale per token and head", "none"
     std::string failure;           // why the lane was not measured to its end, or ""; its figures are then of what came before
     QualityFigure perplexity;
@@ -73,6 +74,13 @@ struct FirstDifference {
     std::optional<std::uint32_t> median;     // position; empty: half of the texts or more never differ
 };
 FirstDifference summary_of(const std::vector<std::optional<std::uint32_t>>& first_difference);
+
+struct LaneInfo;
+
+// How the lane keeps its cache, for people: "int8, a scale per token and head", "K kivi2 …, V f16", "none"; window and sinks too.
+std::string quality_cache_text(const LaneInfo& lane);
+// Equal keys: the same weights, cache and kind of device, so the same numbers on the same text up to rounding.
+std::string quality_key(const LaneInfo& lane);
 
 struct QualityReport {
     enum class State : std::uint8_t { running, complete, cancelled, failed };

@@ -26,14 +26,14 @@ private:
     std::uint64_t m_state = 20260101;
 };
 
-double scaled(double sum, std::uint64_t count, Scale scale) {
+double scaled(double sum, std::uint64_t count, MeanScale scale) {
     const double mean = sum / static_cast<double>(count);
-    return scale == Scale::exponential ? std::exp(mean) : mean;
+    return scale == MeanScale::exponential ? std::exp(mean) : mean;
 }
 
 }  // namespace
 
-LogitFacts facts_of(std::span<const float> logits) {
+LogitFacts logit_facts(std::span<const float> logits) {
     LogitFacts facts;
     // Lanes of partial sums, so that the additions do not wait for each other.
     std::array<double, 4> sums{};
@@ -61,7 +61,7 @@ double divergence(std::span<const float> p, const LogitFacts& p_facts, std::span
     return std::max(0.0, (sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-QualityFigure bootstrap(std::span<const UnitSum> units, Scale scale) {
+QualityFigure bootstrap(std::span<const UnitSum> units, MeanScale scale) {
     UnitSum all;
     for (const UnitSum& unit : units) {
         all.sum += unit.sum;

@@ -31,7 +31,7 @@ struct LogitFacts {
 
     double log_probability(std::span<const float> logits, TokenId token) const { return double(logits[std::size_t(token)]) - log_sum; }
 };
-LogitFacts facts_of(std::span<const float> logits);
+LogitFacts logit_facts(std::span<const float> logits);
 
 // sum p ln(p / q), in nats, at least 0; rows of the same vocabulary.
 double divergence(std::span<const float> p, const LogitFacts& p_facts, std::span<const float> q, const LogitFacts& q_facts);
@@ -42,10 +42,10 @@ struct UnitSum {
     std::uint64_t count = 0;
 };
 
-enum class Scale : std::uint8_t { plain, exponential /* exp(mean) */ };
+enum class MeanScale : std::uint8_t { plain, exponential /* exp(mean) */ };
 
 // Mean over all units with its interval; not measured without any count.
-QualityFigure bootstrap(std::span<const UnitSum> units, Scale scale);
+QualityFigure bootstrap(std::span<const UnitSum> units, MeanScale scale);
 
 QualityFigure wilson(std::uint64_t right, std::uint64_t of);
 
