@@ -17,7 +17,7 @@ std::string resource_folder();
 
 // "gqa" -> resources/models/gqa; error names the models there are.
 Result<std::string> bundled_model_path(const std::string& name);
-// Names of the bundled models, sorted: "gqa", "mha", "mqa".
+// Names of the bundled models, sorted: the folders of resources/models with a config.json.
 std::vector<std::string> bundled_models();
 // The name that "bundled" alone stands for.
 std::string default_bundled_model();

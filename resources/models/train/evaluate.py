@@ -27,7 +27,7 @@ HELD_OUT = 10_000_000  # seeds from here on are never trained on
 
 
 def recall_case(generator, kind, facts, distance, stranger=False):
-    """ids of prompt + answer, the answer's beginning, and the positions (in ids) of answer words."""
+    """ids of prompt + answer, the answer's beginning, the positions (in ids) of answer words, and the exact distance."""
     rng = generator.rng
     people = rng.sample(NAMES, 3)
     if stranger:
@@ -55,7 +55,7 @@ def recall_case(generator, kind, facts, distance, stranger=False):
         between += len(small_talk)
     ids += question
     start = len(ids)
-    return ids + answer, start, [start + i for i in starred]
+    return ids + answer, start, [start + i for i in starred], between
 
 
 @torch.no_grad()
@@ -66,10 +66,10 @@ def recall(model, tokenizer, facts, distance, cases, kinds=KINDS, stranger=False
     while done < cases:
         chunk = [recall_case(generator, kinds[(done + i) % len(kinds)], facts, distance, stranger)
                  for i in range(min(25, cases - done))]
-        longest = max(len(ids) for ids, _, _ in chunk)
-        padded = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _, _ in chunk])
+        longest = max(len(ids) for ids, *_ in chunk)
+        padded = torch.tensor([ids + [0] * (longest - len(ids)) for ids, *_ in chunk])
         best = model(padded).argmax(-1)
-        for i, (ids, start, starred) in enumerate(chunk):
+        for i, (ids, start, starred, _) in enumerate(chunk):
             good = all(best[i, p - 1] == ids[p] for p in starred)
             words += good
             sentences += all(best[i, p - 1] == ids[p] for p in range(start, len(ids)))

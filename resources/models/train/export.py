@@ -3,6 +3,7 @@
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,18 +13,67 @@ from model import VARIANTS, Model
 from tokenizer import BOS, EOS, PAD, build, config
 
 
-def hugging_face(shape, state):
-    """The trained tensors under the names and in the shapes of the Llama family, f16."""
-    out = {"model.embed_tokens.weight": state["embed"], "model.norm.weight": state["norm.weight"]}
+def interleaved(rows, count):
+    """The last `count` of rows (..., rows, width), pair i at (i, i + count / 2), with pair i at (2 i, 2 i + 1) instead.
+
+    transformers' DeepSeek-V2 turns neighbours; scores do not depend on the order as long as queries and keys share it.
+    """
+    plain, turned = rows.split((rows.shape[-2] - count, count), -2)
+    return torch.cat((plain, torch.stack(turned.chunk(2, -2), -2).flatten(-3, -2)), -2)
+
+
+def halved(rows, count):
+    """The inverse of interleaved()."""
+    plain, turned = rows.split((rows.shape[-2] - count, count), -2)
+    return torch.cat((plain, turned[..., 0::2, :], turned[..., 1::2, :]), -2)
+
+
+def by_head(shape, q, change):
+    """change(rows, count) applied to the rotary rows of every head of a latent model's query rows."""
+    return change(q.view(shape.heads, -1, shape.width), shape.rotary).flatten(0, 1)
+
+
+def attention_out(shape, state, ours, theirs):
+    """The attention tensors of a block under their public names."""
+    if shape.latent:
+        return {
+            theirs + "q_proj.weight": by_head(shape, state[ours + "q"], interleaved),
+            theirs + "kv_a_proj_with_mqa.weight": interleaved(state[ours + "kv_a"], shape.rotary),
+            theirs + "kv_a_layernorm.weight": state[ours + "kv_norm.weight"],
+            theirs + "kv_b_proj.weight": state[ours + "kv_b"],
+        }
     q = shape.heads * shape.head_dim
+    return {
+        theirs + "q_proj.weight": state[ours + "qk"][:q],
+        theirs + "k_proj.weight": state[ours + "qk"][q:],
+        theirs + "v_proj.weight": state[ours + "v"],
+    }
+
+
+def attention_in(shape, t, ours, theirs):
+    """The inverse of attention_out()."""
+    if shape.latent:
+        return {
+            ours + "q": by_head(shape, t[theirs + "q_proj.weight"], halved),
+            ours + "kv_a": halved(t[theirs + "kv_a_proj_with_mqa.weight"], shape.rotary),
+            ours + "kv_norm.weight": t[theirs + "kv_a_layernorm.weight"],
+            ours + "kv_b": t[theirs + "kv_b_proj.weight"],
+        }
+    return {
+        ours + "qk": torch.cat((t[theirs + "q_proj.weight"], t[theirs + "k_proj.weight"])),
+        ours + "v": t[theirs + "v_proj.weight"],
+    }
+
+
+def hugging_face(shape, state):
+    """The trained tensors under the names and in the shapes of the Llama, Mistral or DeepSeek-V2 family, f16."""
+    out = {"model.embed_tokens.weight": state["embed"], "model.norm.weight": state["norm.weight"]}
     for i in range(shape.layers):
         ours, theirs = f"blocks.{i}.", f"model.layers.{i}."
         gate, up = state[ours + "gate_up"].chunk(2)
+        out |= attention_out(shape, state, ours, theirs + "self_attn.")
         out |= {
             theirs + "input_layernorm.weight": state[ours + "norm1.weight"],
-            theirs + "self_attn.q_proj.weight": state[ours + "qk"][:q],
-            theirs + "self_attn.k_proj.weight": state[ours + "qk"][q:],
-            theirs + "self_attn.v_proj.weight": state[ours + "v"],
             theirs + "self_attn.o_proj.weight": state[ours + "o"],
             theirs + "post_attention_layernorm.weight": state[ours + "norm2.weight"],
             theirs + "mlp.gate_proj.weight": gate,
@@ -39,11 +89,10 @@ def ours(shape, tensors):
     state = {"embed": t["model.embed_tokens.weight"], "norm.weight": t["model.norm.weight"]}
     for i in range(shape.layers):
         mine, theirs = f"blocks.{i}.", f"model.layers.{i}."
+        state |= attention_in(shape, t, mine, theirs + "self_attn.")
         state |= {
             mine + "norm1.weight": t[theirs + "input_layernorm.weight"],
             mine + "norm2.weight": t[theirs + "post_attention_layernorm.weight"],
-            mine + "qk": torch.cat((t[theirs + "self_attn.q_proj.weight"], t[theirs + "self_attn.k_proj.weight"])),
-            mine + "v": t[theirs + "self_attn.v_proj.weight"],
             mine + "o": t[theirs + "self_attn.o_proj.weight"],
             mine + "gate_up": torch.cat((t[theirs + "mlp.gate_proj.weight"], t[theirs + "mlp.up_proj.weight"])),
             mine + "down": t[theirs + "mlp.down_proj.weight"],
@@ -70,9 +119,12 @@ def load(path, variant):
 
 
 def model_config(shape):
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
+    """config.json. The family follows from the shape: a latent is DeepSeek-V2's, a window Mistral's, the rest Llama."""
+    name, kind = (("DeepseekV2", "deepseek_v2") if shape.latent else ("Mistral", "mistral") if shape.window
+                  else ("Llama", "llama"))
+    config = {
+        "architectures": [f"{name}ForCausalLM"],
+        "model_type": kind,
         "vocab_size": shape.vocabulary,
         "hidden_size": shape.width,
         "intermediate_size": shape.feed_forward,
@@ -97,6 +149,19 @@ def model_config(shape):
         "torch_dtype": "float16",
         "use_cache": True,
     }
+    if shape.window:
+        config["sliding_window"] = shape.window
+    if shape.latent:
+        del config["head_dim"]  # the family has three, and transformers sets this one itself
+        config |= {
+            "q_lora_rank": None,
+            "kv_lora_rank": shape.latent,
+            "qk_nope_head_dim": shape.head_dim,
+            "qk_rope_head_dim": shape.rotary,
+            "v_head_dim": shape.head_dim,
+            "first_k_dense_replace": shape.layers,  # all layers are dense; transformers 5 refuses null numbers of experts
+        }
+    return config
 
 
 def write(folder, name, document, indent=2):
@@ -129,8 +194,18 @@ def check(folder, variant):
     random = torch.randint(0, mine.shape.vocabulary, (2, 300), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         worst = max((theirs(x).logits - mine(x)).abs().max().item() for x in (ids, random))
+        if mine.shape.window:
+            check_window(mine, random)
     assert worst < 1e-3, worst
     return worst
+
+
+def check_window(model, ids):
+    """The comparison above says something about the window only if logits beyond it, and not before, depend on it."""
+    open_model = Model(replace(model.shape, window=0))
+    open_model.load_state_dict(model.state_dict())
+    gap = (model(ids) - open_model(ids)).abs().amax((0, 2))
+    assert gap[:model.shape.window].max() < 1e-4 and gap[model.shape.window:].max() > 1e-2, gap
 
 
 def main():

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A small Llama-style decoder: RMSNorm, rotary positions (rotate-half), SwiGLU, grouped key/value heads, tied embeddings."""
+"""A small Llama-style decoder: RMSNorm, rotary positions (rotate-half), SwiGLU, tied embeddings; keys and values in groups
+of heads, of all tokens or of a window, or from a latent (latent.py)."""
 
 from dataclasses import asdict, dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from latent import LatentBlock, seed_latent_induction
+from parts import Norm, feed, rotary, turned
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,9 @@ class Shape:
     rope_theta: float = 100000.0
     epsilon: float = 1e-5
     context: int = 512
+    window: int = 0    # tokens that a token sees, itself included; 0: all before it
+    latent: int = 0    # numbers a token's latent has; 0: keys and values are stored as they are
+    rotary: int = 0    # ... and its rotary key, which all heads share
 
 
 # The sisters: what differs between the variants, by the name of their folder.
@@ -27,18 +34,10 @@ VARIANTS = {
     "mha": Shape(kv_heads=8),
     "gqa": Shape(kv_heads=2),
     "mqa": Shape(kv_heads=1),
+    "mla": Shape(kv_heads=8, latent=32, rotary=16, rope_theta=10000.0, epsilon=1e-6),
+    "swa": Shape(kv_heads=2, window=64),
+    "gqa-uptrained": Shape(kv_heads=2),
 }
-
-
-class Norm(nn.Module):
-    def __init__(self, shape):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(shape.width))
-        self.epsilon = shape.epsilon
-
-    def forward(self, x):
-        x = x.float()
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon) * self.weight
 
 
 class Block(nn.Module):
@@ -47,7 +46,7 @@ class Block(nn.Module):
         s = self.shape = shape
         q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
         deep = .06 / (2 * s.layers) ** .5
-        self.norm1, self.norm2 = Norm(s), Norm(s)
+        self.norm1, self.norm2 = Norm(s.width, s.epsilon), Norm(s.width, s.epsilon)
         self.qk = nn.Parameter(torch.randn(q + kv, s.width) * .09)               # (query rows, key rows; width)
         self.v = nn.Parameter(torch.randn(kv, s.width) * .05)                    # (kv, width)
         self.o = nn.Parameter(torch.randn(s.width, q) * deep)                    # (width, q)
@@ -60,17 +59,24 @@ class Block(nn.Module):
         h = self.norm1(x)
         qkv = F.linear(h, torch.cat((self.qk, self.v)))
         qkv = qkv.view(batch, tokens, s.heads + 2 * s.kv_heads, s.head_dim).transpose(1, 2)
-        qk, v = qkv[:, :s.heads + s.kv_heads].float(), qkv[:, s.heads + s.kv_heads:]
-        low, high = qk.chunk(2, -1)
-        qk = (qk * cos + torch.cat((-high, low), -1) * sin).to(v.dtype)
+        qk, v = turned(qkv[:, :s.heads + s.kv_heads], cos, sin), qkv[:, s.heads + s.kv_heads:]
         q, k = qk[:, :s.heads], qk[:, s.heads:]                                  # (batch, heads, tokens, head_dim)
         if s.kv_heads < s.heads:
             k = k.repeat_interleave(s.heads // s.kv_heads, 1)
             v = v.repeat_interleave(s.heads // s.kv_heads, 1)
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        if s.window and tokens > s.window:
+            a = F.scaled_dot_product_attention(q, k, v, attn_mask=seen(tokens, s.window, x.device))
+        else:
+            a = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + F.linear(a.transpose(1, 2).reshape(batch, tokens, -1), self.o)
-        gate, up = F.linear(self.norm2(x), self.gate_up).chunk(2, -1)
-        return x + F.linear(F.silu(gate) * up, self.down)
+        return x + feed(self, x)
+
+
+def seen(tokens, window, device):
+    """(tokens, tokens): whether the row's token sees the column's, which is one of the last `window` including itself."""
+    back = torch.arange(tokens, device=device)
+    back = back[:, None] - back[None, :]
+    return (back >= 0) & (back < window)
 
 
 class Model(nn.Module):
@@ -78,10 +84,10 @@ class Model(nn.Module):
         super().__init__()
         self.shape = shape
         self.embed = nn.Parameter(torch.randn(shape.vocabulary, shape.width) * .05)
-        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.layers))
-        self.norm = Norm(shape)
-        seed_induction(self)
-        cos, sin = rotary(shape)
+        self.blocks = nn.ModuleList((LatentBlock if shape.latent else Block)(shape) for _ in range(shape.layers))
+        self.norm = Norm(shape.width, shape.epsilon)
+        (seed_latent_induction if shape.latent else seed_induction)(self)
+        cos, sin = rotary(shape.rotary or shape.head_dim, shape.rope_theta, shape.context)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
@@ -142,13 +148,6 @@ def seed_induction(model):
             for d in slow:
                 second.qk[rows + d] = 2.1 * token[d]
             second.o[:, rows:rows + s.head_dim] = .3 * copied.T
-
-
-def rotary(shape):
-    """cos and sin, each (context, head_dim), for rotate-half."""
-    rates = shape.rope_theta ** (-torch.arange(0, shape.head_dim, 2, dtype=torch.float32) / shape.head_dim)
-    angles = torch.outer(torch.arange(shape.context, dtype=torch.float32), rates).repeat(1, 2)
-    return angles.cos(), angles.sin()
 
 
 class Twin:
