@@ -96,7 +96,7 @@ public:
     Result<void> audit_cache() const;
     const CacheManager* cache() const { return m_cache.get(); }
     // Whether a layer keeps its newest tokens in f16 until they are quantised (KIVI).
-    bool keeps_residual() const { return m_shape.keeps_residual; }
+    bool has_residual() const { return m_shape.keeps_residual; }
 
 private:
     Lane(LaneSetup setup, CacheShape shape);

@@ -41,7 +41,7 @@ Result<bool> QualityLane::run(std::span<const QualityItem> items, PositionTap& t
     m_lane->begin(writer->lane(LaneId(0)));
     m_writer = std::move(writer);  // the one before is in use until here
     for (std::uint32_t i = 0; i < items.size(); ++i) {
-        Request request = request_of(items[i], i, m_lane->keeps_residual());
+        Request request = request_of(items[i], i, m_lane->has_residual());
         RequestInfo info;
         info.id = request.name;
         info.prompt = request.tokens;
