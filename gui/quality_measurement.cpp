@@ -124,7 +124,10 @@ void QualityMeasurement::finish(std::shared_ptr<const QualityReport> report, con
     Q_EMIT runningChanged();
     if (m_silent) return;
     if (m_goOn && m_controller->hasSession() && m_controller->phase() == Phase::paused) m_controller->run();
-    if (!m_dropped.isEmpty()) return Q_EMIT ended(tr("Measuring quality was dropped: %1.").arg(m_dropped));
+    if (!m_dropped.isEmpty()) {
+        showKept();
+        return Q_EMIT ended(tr("Measuring quality was dropped: %1.").arg(m_dropped));
+    }
     if (!report || !report->complete()) {
         handOver(m_before);
         return Q_EMIT ended(m_thread.get_stop_token().stop_requested() ? tr("Measuring quality was stopped; nothing was kept.") : problem);
