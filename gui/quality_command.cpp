@@ -85,7 +85,7 @@ void print(const QualityReport& report) {
         if (!lane.recall_total.right.measured()) continue;
         std::printf("    answers right %s", percent(lane.recall_total.right).c_str());
         for (const RecallFigure& recall : lane.recall)
-            std::printf("%s %u facts, %u tokens: %.1f %%", &recall == &lane.recall.front() ? " (" : ",", recall.facts, recall.distance,
+            std::printf("%s%u facts, %u tokens: %.1f %%", &recall == &lane.recall.front() ? " (" : ", ", recall.facts, recall.distance,
                         100 * recall.right.value);
         std::printf(")\n");
     }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table of cache precisions in the README: perplexity, KL divergence and recall of every precision on held-out text.
 
-    tests/bench/quality_table.py build/release/gui/kvloupe bundled:gqa [--window 64] [-- further options of kvloupe quality]
+    tests/bench/quality_table.py build/release/gui/kvloupe bundled:gqa [--window 64] [--only REGEX] [-- further options of kvloupe quality]
 
 Every lane is compared with f16. A precision that the model's shape does not take is left out, and the reason is printed below
 the table. Needs nothing but Python.
@@ -58,9 +58,11 @@ def main():
     parser.add_argument("program")
     parser.add_argument("model")
     parser.add_argument("--window", type=int, default=64)
+    parser.add_argument("--only", default="", help="a regular expression: f16 and the lanes whose whole name matches it")
     parser.add_argument("options", nargs="*", help="of kvloupe quality, behind --")
     given = parser.parse_args()
-    kept, left_out = lanes(given.window), []
+    kept = [lane for lane in lanes(given.window) if not given.only or lane["name"] == "f16" or re.fullmatch(given.only, lane["name"])]
+    left_out = []
     while True:
         report, refused = measure(given.program, given.model, kept, given.options)
         if report:
