@@ -229,7 +229,7 @@ std::uint64_t CacheShape::blocks_in(std::uint64_t bytes) const {
     if (!keeps_residual) return bytes / bytes_of.block_bytes;
     // A page for every block but the null block, as long as there are fewer than can be needed.
     const std::uint64_t with_pages = (bytes + bytes_of.page_bytes) / (bytes_of.block_bytes + bytes_of.page_bytes);
-    if (with_pages <= std::uint64_t{most_pages} + 1) return with_pages;
+    if (with_pages <= most_pages) return with_pages;
     return (bytes - most_pages * bytes_of.page_bytes) / bytes_of.block_bytes;
 }
 

@@ -106,13 +106,17 @@ std::uint32_t context_of(const LaneSetup& setup) {
     return given > 0 && (model == 0 || given < model) ? given : model;
 }
 
+std::uint32_t query_heads_of(const ModelConfig& config, std::uint32_t layer) {
+    return layer < config.layer_shapes.size() ? config.layer_shapes[layer].query_heads : config.query_heads;
+}
+
 Result<void> check_watch(const std::vector<AttentionWatch>& watch, const std::vector<LaneSetup>& lanes) {
     for (const AttentionWatch& entry : watch) {
         std::uint32_t layers = 0, heads = 0;
         for (const LaneSetup& lane : lanes) {
             if (!lane.device) continue;
             layers = std::max(layers, lane.device->model->config.layers);
-            heads = std::max(heads, lane.device->model->config.query_heads);
+            heads = std::max(heads, query_heads_of(lane.device->model->config, entry.layer));
         }
         if (layers == 0)
             return Error{"record.attention: no lane has a model", "Remove the key, or give a lane a model."};
@@ -218,7 +222,7 @@ std::vector<AttentionWatch> watch_of(const std::vector<AttentionWatch>& watch, c
         if (entry.layer >= config.layers) continue;
         AttentionWatch kept{entry.layer, {}};
         for (const std::uint32_t head : entry.heads)
-            if (head < config.query_heads) kept.heads.push_back(head);
+            if (head < query_heads_of(config, entry.layer)) kept.heads.push_back(head);
         if (kept.heads.empty() == entry.heads.empty()) result.push_back(std::move(kept));
     }
     return result;

@@ -64,7 +64,11 @@ void everyKeyOfThisVersionIsRead(Check& check) {
           {"kv_cache": false, "model": "other.gguf", "device": "cuda:1"},
           {"name": "tree", "cache": {"prefix_index": "radix", "radix_eviction": "lfu"}},
           {"name": "runs", "model": "none", "cache": {"kind": "contiguous", "reserve": "grow", "bytes_per_token": 1000}},
-          {"name": "chunks", "cache": {"attention_chunk": 32}}],
+          {"name": "chunks", "cache": {"attention_chunk": 32}},
+          {"name": "int8", "cache": {"dtype": "int8", "scale": "joint", "rotate": true}, "attention": "materialised", "mla": "expanded"},
+          {"name": "kivi", "cache": {"dtype_k": "kivi2", "dtype_v": ["f16", "kivi4"], "group": 16, "residual": 64},
+           "convert": {"to": "gqa", "kv_heads": 2}},
+          {"name": "latent", "convert": {"to": "mla", "budget": 512, "by": "sensitivity"}}],
         "requests": [{"prompt_tokens": [1, 2, 3], "output_tokens": [4], "arrival_step": 5, "n": 3, "priority": -2, "salt": "s", "adapter": "x"},
                      {"id": "a", "prompt": "x", "temperature": 0.5, "top_k": 40, "top_p": 0.9, "max_new_tokens": 7}],
         "actions": [{"at_step": 3, "do": "cancel", "request": "a"}, {"at_step": 4, "do": "preempt", "request": "b.2"},
@@ -114,6 +118,16 @@ void everyKeyOfThisVersionIsRead(Check& check) {
     CHECK_THAT(!scenario->lanes[3].cache.prefix_caching);
     CHECK_EQUAL(scenario->lanes[3].cache.bytes_per_token, 1000u);
     CHECK_THAT(scenario->lanes[4].cache.span && *scenario->lanes[4].cache.span == (AttentionSpan{0, 0, 32}));
+    const LaneOptions& int8 = scenario->lanes[5];
+    CHECK_THAT(int8.cache.key_dtypes == std::vector{DType::int8} && int8.cache.value_dtypes == std::vector{DType::int8});
+    CHECK_THAT(int8.cache.scale == KvScale::joint && int8.cache.rotate && int8.attention == AttentionForm::materialised && int8.latent_expanded);
+    CHECK_THAT(!int8.convert && !scenario->lanes[0].convert && scenario->lanes[0].attention == AttentionForm::tiled);
+    const LaneOptions& kivi = scenario->lanes[6];
+    CHECK_THAT(kivi.cache.key_dtypes == std::vector{DType::kivi2} && kivi.cache.value_dtypes == (std::vector{DType::f16, DType::kivi4}));
+    CHECK_THAT(kivi.cache.group == 16u && kivi.cache.residual == 64u && !kivi.cache.scale);
+    CHECK_THAT(kivi.convert == (ConvertOptions{ConvertOptions::Target::gqa, 2, 0, 0, ConvertOptions::Measure::energy}));
+    CHECK_THAT(scenario->lanes[7].convert == (ConvertOptions{ConvertOptions::Target::mla, 0, 0, 512, ConvertOptions::Measure::sensitivity}));
+    CHECK_EQUAL(scenario->lanes[7].convert->text(), "to MLA of 512 values in all layers, by sensitivity");
     CHECK_EQUAL(scenario->requests[0].n, 3u);
     CHECK_EQUAL(scenario->requests[0].priority, -2);
     CHECK_EQUAL(scenario->requests[0].salt + scenario->requests[0].adapter, "sx");
@@ -167,9 +181,16 @@ Cases<BadScenariosAreRefusedByNameCase> badScenariosAreRefusedByName_cases() {
     row("negative blocks", cache(R"("blocks": -5)"), "blocks: -5 is out of range");
     row("too many blocks", cache(R"("blocks": 4294967295)"), "blocks: 4294967295 is out of range");
     row("huge number", cache(R"("blocks": 1e300)"), "blocks: is the number 1e+300");
-    row("dtype of a later version", cache(R"("dtype": "int8")"), "dtype: 'int8' is not built");
-    row("dtype per layer", cache(R"("dtype": ["f16", "f32"])"), "dtype: a list");
-    row("no dtype", cache(R"("dtype_k": "f17")"), "dtype_k: is the string 'f17'");
+    row("no dtype", cache(R"("dtype_k": "f17")"), "dtype_k: is the string 'f17', which is no precision of a cache. Did you mean 'f16'?");
+    row("dtype of weights alone", cache(R"("dtype": "q4_k")"), "dtype: is the string 'q4_k', which is no precision of a cache");
+    row("dtype of nothing", cache(R"("dtype": 8)"), "dtype: is the number 8, which is no precision of a cache. Give f32, f16,");
+    row("dtypes of no layer", cache(R"("dtype": [])"), "dtype: is a list of 0 precisions");
+    row("dtype of a layer", cache(R"("dtype_v": ["f16", "fp8"])"), "dtype_v: entry 1 is the string 'fp8'");
+    row("scale", cache(R"("scale": "pack")"), "scale: is the string 'pack', which is none of its values");
+    row("group without kivi", cache(R"("dtype": "int4", "group": 32)"), "cache.group: means nothing without a precision kivi2 or kivi4");
+    row("residual without kivi", cache(R"("residual": 128)"), "cache.residual: means nothing");
+    row("group 0", cache(R"("dtype": "kivi2", "group": 0)"), "group: 0 is out of range");
+    row("rotate", cache(R"("rotate": 1)"), "rotate: is the number 1");
     const auto action = [&](const std::string& keys) { return with("\"actions\": [{\"at_step\": 1, " + keys + "}]"); };
     row("contiguous with prefix caching", cache(R"("kind": "contiguous", "prefix_caching": true)"), "cache.prefix_caching: a contiguous region");
     row("kind", cache(R"("kind": "pagd")"), "kind: is the string 'pagd', which is none of its values. Did you mean 'paged'?");
@@ -202,8 +223,21 @@ Cases<BadScenariosAreRefusedByNameCase> badScenariosAreRefusedByName_cases() {
     row("beams without a model", R"({"version": 1, "model": "none", "requests": [{"prompt_tokens": [1], "beam_width": 2}]})", "requests[0].beam_width: beam search needs a model");
     row("contiguous beams", R"({"version": 1, "lanes": [{"cache": {"kind": "contiguous"}}], "requests": [{"prompt": "a", "beam_width": 2}]})", "requests[0].beam_width: beams share");
     row("no budget", scheduler(R"("max_num_batched_tokens": 0)"), "max_num_batched_tokens: 0 is out of range");
-    row("convert", with(R"("lanes": [{"convert": {"kv_heads": 1}}])"), "convert: {\"kv_heads\":1} is not built");
-    row("materialised", with(R"("lanes": [{"attention": "materialised"}])"), "attention: \"materialised\" is not built");
+    const auto convert = [&](const std::string& keys) { return with(R"("lanes": [{"convert": {)" + keys + "}}]"); };
+    row("convert to nothing", convert(R"("kv_heads": 1)"), "lanes[0].convert.to: is missing");
+    row("convert to MHA", convert(R"("to": "mha")"), "convert.to: is the string 'mha', which is none of its values. Did you mean");
+    row("convert without heads", convert(R"("to": "gqa")"), "convert.kv_heads: is missing");
+    row("convert to MQA with heads", convert(R"("to": "mqa", "kv_heads": 2)"), "convert.kv_heads: 2 is not 1");
+    row("convert heads to a latent", convert(R"("to": "mla", "kv_heads": 2, "width": 8)"), "convert.kv_heads: means nothing for a latent");
+    row("convert without a width", convert(R"("to": "mla")"), "convert.width: is missing");
+    row("convert by width and budget", convert(R"("to": "mla", "width": 8, "budget": 64)"), "convert.budget: stands beside a width");
+    row("convert heads by width", convert(R"("to": "gqa", "kv_heads": 1, "width": 8)"), "convert.width: means nothing without a latent");
+    row("convert heads by energy", convert(R"("to": "mqa", "by": "energy")"), "convert.by: means nothing without a latent");
+    row("convert width 0", convert(R"("to": "mla", "width": 0)"), "convert.width: 0 is out of range");
+    row("convert typo", convert(R"("to": "mla", "widht": 8)"), "lanes[0].convert: unknown key 'widht'. Did you mean 'width'?");
+    row("convert an accounting lane", with(R"("model": "none", "lanes": [{"convert": {"to": "mqa"}}])"), "lanes[0].convert: needs a model");
+    row("attention", with(R"("lanes": [{"attention": "flash"}])"), "attention: is the string 'flash', which is none of its values");
+    row("mla", with(R"("lanes": [{"mla": true}])"), "lanes[0].mla: is true");
     row("lane twice", with(R"("lanes": [{"name": "x"}, {"name": "x"}])"), "lanes[1].name: 'x' is used twice");
     row("cache of an uncached lane", with(R"("lanes": [{"kv_cache": false, "cache": {"blocks": 9}}])"), "lanes[0].cache");
     row("device", with(R"("device": "gpu")"), "there is no device 'gpu'");
@@ -283,6 +317,7 @@ void theSchemaKnowsTheKeysThatTheReaderKnows(Check& check) {
         {"lane", R"("lanes": [{)", "}]"},
         {"cache", R"("lanes": [{"cache": {)", "}}]"},
         {"scheduler", R"("lanes": [{"scheduler": {)", "}}]"},
+        {"convert", R"("lanes": [{"convert": {)", "}}]"},
         {"action", R"("actions": [{)", "}]"},
         {"breakpoint", R"("breakpoints": [{)", "}]"},
         {"record", R"("record": {)", "}"},
