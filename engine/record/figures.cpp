@@ -2,6 +2,7 @@
 #include "engine/record/figures.h"
 
 #include "engine/record/grouped.h"
+#include "engine/record/kv_layout.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,19 +14,61 @@ std::uint64_t predicted_kv_bytes(const LaneInfo& lane, std::uint64_t tokens) {
     return lane.kv_cache ? tokens * lane.bytes_per_token : 0;
 }
 
+std::uint64_t predicted_sequence_bytes(const LaneInfo& lane, std::uint64_t tokens) {
+    if (!lane.kv_cache) return 0;
+    if (lane.layer_infos.empty()) return tokens * lane.bytes_per_token;
+    double bytes = 0;
+    for (const LayerInfo& layer : lane.layer_infos) bytes += static_cast<double>(layer.kept_tokens(tokens)) * layer.bytes_per_token();
+    return static_cast<std::uint64_t>(std::llround(bytes));
+}
+
+std::uint64_t predicted_slot_bytes(const LaneInfo& lane) {
+    if (!lane.kv_cache || lane.layer_infos.empty()) return lane.bytes_per_token;
+    return KvLayout::of(lane.layer_infos, lane.block_size).slot_bytes();
+}
+
+namespace {
+
+std::string counted(std::uint64_t count, const char* one) { return grouped(count) + " " + one + (count == 1 ? "" : "s"); }
+
+std::string bytes_text(double bytes) { return grouped(static_cast<std::uint64_t>(std::llround(bytes))) + " B"; }
+
+// What one layer keeps of a token: "2 KV heads × (36 B K + 34 B V)".
+std::string layer_formula(const LayerInfo& layer) {
+    if (layer.latent && layer.keys.dtype == layer.values.dtype && is_float(layer.keys.dtype))
+        return "(" + grouped(layer.key_dim) + " + " + grouped(layer.value_dim) + " values) × " + grouped(bytes_per_pack(layer.keys.dtype)) + " B";
+    if (layer.latent)
+        return "(" + bytes_text(layer.key_bytes_per_token) + " latent + " + bytes_text(layer.value_bytes_per_token) + " rotary key)";
+    return counted(layer.kv_heads, "KV head") + " × (" + bytes_text(layer.key_bytes_per_token / layer.kv_heads) + " K + " +
+           bytes_text(layer.value_bytes_per_token / layer.kv_heads) + " V)";
+}
+
+// Runs of layers that keep alike; of many runs the first three.
+std::string layers_formula(const std::vector<LayerInfo>& layers) {
+    std::vector<std::pair<std::string, std::uint64_t>> kinds;
+    for (const LayerInfo& layer : layers) {
+        const std::string formula = layer_formula(layer);
+        auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& each) { return each.first == formula; });
+        if (kind == kinds.end()) kind = kinds.insert(kind, {formula, 0});
+        ++kind->second;
+    }
+    std::string text;
+    for (std::size_t i = 0; i < kinds.size() && i < 3; ++i)
+        text += (i > 0 ? " + " : "") + counted(kinds[i].second, "layer") + " × " + kinds[i].first;
+    return kinds.size() > 3 ? text + " + …" : text;
+}
+
+}  // namespace
+
 std::string kv_formula(const LaneInfo& lane) {
     if (!lane.kv_cache) return "no KV cache";
     const std::string product = grouped(lane.bytes_per_token) + " B per token";
     const auto dtype = dtype_from_name(lane.cache_dtype);
-    if (!dtype || !is_float(*dtype)) return product;
-    const std::uint64_t element = bytes_per_pack(*dtype);
-    const std::uint64_t bytes = 2ull * lane.layers * lane.kv_heads * lane.head_dim * element;
-    if (bytes != lane.bytes_per_token) return product;
-    const auto counted = [](std::uint64_t count, const char* one) {
-        return grouped(count) + " " + one + (count == 1 ? "" : "s");
-    };
-    return "2 × " + counted(lane.layers, "layer") + " × " + counted(lane.kv_heads, "KV head") + " × " +
-           counted(lane.head_dim, "value") + " × " + grouped(element) + " B = " + product;
+    const std::uint64_t element = dtype && is_float(*dtype) ? bytes_per_pack(*dtype) : 0;
+    if (lane.bytes_per_token == 2ull * lane.layers * lane.kv_heads * lane.head_dim * element && element > 0)
+        return "2 × " + counted(lane.layers, "layer") + " × " + counted(lane.kv_heads, "KV head") + " × " +
+               counted(lane.head_dim, "value") + " × " + grouped(element) + " B = " + product;
+    return lane.layer_infos.empty() ? product : layers_formula(lane.layer_infos) + " = " + product;
 }
 
 std::uint64_t cached_tokens(std::uint64_t prompt, std::uint64_t outputs) {

@@ -12,12 +12,20 @@
 
 namespace kvloupe {
 
-// KV bytes by the formula (predicted): tokens * 2 * layers * kv_heads * head_dim * element bytes (CACHE_SEMANTICS 0).
+// KV bytes by the formula (predicted): tokens * bytes per token of all layers, each counted as global (CACHE_SEMANTICS 0).
 // What the pool measures beyond it is the unfilled rest of blocks.
 std::uint64_t predicted_kv_bytes(const LaneInfo& lane, std::uint64_t tokens);
 
-// The formula with its factors: "2 × 4 layers × 2 KV heads × 16 values × 2 B = 512 B per token". Without a cache:
-// "no KV cache". Where the factors do not give bytes_per_token (packed or mixed precisions), the product alone.
+// The same of one sequence of that length where layers see windows (predicted; FORMATS 3.1): sum over the layers of
+// min(tokens, window) * bytes per token.
+std::uint64_t predicted_sequence_bytes(const LaneInfo& lane, std::uint64_t tokens);
+
+// Bytes of one slot of the pool by its layout (predicted): of all layers, or of one cache group's where several share the pool.
+std::uint64_t predicted_slot_bytes(const LaneInfo& lane);
+
+// The formula with its factors: "2 × 4 layers × 2 KV heads × 16 values × 2 B = 512 B per token"; with a latent "27 layers ×
+// (512 + 64 values) × 2 B", in other precisions and where layers differ "3 layers × 2 KV heads × (36 B K + 34 B V) + …". Without a
+// cache: "no KV cache". Where nothing is known of the factors, the product alone.
 std::string kv_formula(const LaneInfo& lane);
 
 // Tokens pushed through the model to decode `outputs` tokens after a prompt of `prompt` tokens (derived).

@@ -30,6 +30,55 @@ void formulaNamesItsFactors(Check& check) {
     CHECK_EQUAL(kv_formula(info), "no KV cache");
 }
 
+LayerInfo layer_of(const KvFormat& keys, const KvFormat& values, double key_bytes, double value_bytes) {
+    LayerInfo layer;
+    layer.kv_heads = 2;
+    layer.key_dim = layer.value_dim = 32;
+    layer.keys = keys;
+    layer.values = values;
+    layer.key_bytes_per_token = key_bytes;
+    layer.value_bytes_per_token = value_bytes;
+    return layer;
+}
+
+void formulaSaysWhatEachKindOfLayerKeeps(Check& check) {
+    LaneInfo info;
+    info.cache_dtype = "mixed";
+    info.bytes_per_token = 3 * 2 * 70 + 256;
+    info.layer_infos.assign(3, layer_of(KvFormat::of(DType::int8), KvFormat::of(DType::q8_0), 72, 68));
+    info.layer_infos.push_back(layer_of(KvFormat::of(DType::f16), KvFormat::of(DType::f16), 128, 128));
+    CHECK_EQUAL(kv_formula(info), "3 layers × 2 KV heads × (36 B K + 34 B V) + 1 layer × 2 KV heads × (64 B K + 64 B V) = 676 B per token");
+    LayerInfo latent = layer_of(KvFormat::of(DType::bf16), KvFormat::of(DType::bf16), 1024, 128);
+    latent.latent = true;
+    latent.key_dim = 512;
+    latent.value_dim = 64;
+    info.cache_dtype = "bf16";
+    info.layers = 27;
+    info.bytes_per_token = 31'104;  // DeepSeek-V2-Lite
+    info.layer_infos.assign(27, latent);
+    CHECK_EQUAL(kv_formula(info), "27 layers × (512 + 64 values) × 2 B = 31,104 B per token");
+}
+
+void aSequenceBehindAWindowKeepsTheWindow(Check& check) {
+    LaneInfo info;
+    info.block_size = 16;
+    info.layer_infos.assign(4, layer_of(KvFormat::of(DType::f16), KvFormat::of(DType::f16), 128, 128));
+    for (std::uint32_t i = 0; i < 3; ++i) info.layer_infos[i].window = 100;
+    info.layer_infos[2].sinks = 4;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+        info.layer_infos[i].group = i;  // all share one place
+        info.bytes_per_token += 256;
+    }
+    CHECK_EQUAL(predicted_sequence_bytes(info, 50), std::uint64_t(4 * 50 * 256));
+    CHECK_EQUAL(predicted_sequence_bytes(info, 1'000), std::uint64_t((100 + 100 + 104 + 1'000) * 256));
+    CHECK_EQUAL(predicted_kv_bytes(info, 1'000), std::uint64_t(4 * 1'000 * 256));
+    CHECK_EQUAL(predicted_slot_bytes(info), std::uint64_t(256));
+    info.layer_infos[0].window = 0;
+    info.layer_infos[0].chunk = 64;
+    CHECK_EQUAL(info.layer_infos[0].kept_tokens(64), std::uint64_t(64));
+    CHECK_EQUAL(info.layer_infos[0].kept_tokens(65), std::uint64_t(1));
+}
+
 void predictionIsTokensTimesBytesPerToken(Check& check) {
     LaneInfo info;
     info.bytes_per_token = 640;  // stories260K
@@ -168,6 +217,8 @@ void gpuTableHoldsTheDataSheets(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(formulaNamesItsFactors));
+    claims.add(CLAIM(formulaSaysWhatEachKindOfLayerKeeps));
+    claims.add(CLAIM(aSequenceBehindAWindowKeepsTheWindow));
     claims.add(CLAIM(predictionIsTokensTimesBytesPerToken));
     claims.add(CLAIM(uncachedDecodingComputesTheTriangle));
     claims.add(CLAIM(percentileInterpolatesBetweenRanks), percentileInterpolatesBetweenRanks_cases());
