@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// Lanes that attend in different ways compute the same: scores as a whole or by tiles, with and without a cache; latents absorbed
+// or expanded, with and without a cache, over several cache groups and in other precisions.
+#include "engine/record/ledger.h"
+#include "tests/serve/lane_models.h"
+
+using namespace kvloupe;
+using namespace kvloupe::test;
+
+namespace {
+
+// Logits of all lanes equal the first one's; the ledger leaves nothing unexplained.
+void lanesAgree(Check& check, const Session& session, const Logits& logits, double most) {
+    std::size_t compared = 0;
+    for (const auto& [key, row] : logits) {
+        const auto& [lane, request, output] = key;
+        if (lane == 0) continue;
+        const auto first = logits.find({0, request, output});
+        CHECK_THAT(first != logits.end());
+        const double difference = largest_difference(row, first->second);
+        CHECK_OR_SAY(difference < most, session.recording()->lane(LaneId{lane}).info().name + ": " + shown(difference));
+        ++compared;
+    }
+    CHECK_THAT(compared > 0);
+    for (const auto& lane : session.recording()->lanes())
+        for (std::size_t step = 0; step < lane->step_count(); ++step)
+            for (const LedgerEntry& entry : ledger(*lane, step))
+                CHECK_OR_SAY(entry.unexplained == 0, lane->info().name + ", step " + std::to_string(step) + ", " + entry.what + ": " + entry.predicted_how +
+                                                         "; " + entry.residual_why);
+}
+
+void theFourCombinationsOfTheClassicComparisonAgree(Check& check) {
+    Logits logits;
+    auto s = session_of(generated_model({0, 16, 0}), R"("lanes": [
+        {"name": "tiled", "cache": {"dtype": "f32"}}, {"name": "materialised", "attention": "materialised", "cache": {"dtype": "f32", "block_size": 4}},
+        {"name": "tiled uncached", "kv_cache": false}, {"name": "materialised uncached", "attention": "materialised", "kv_cache": false}],
+        "requests": [)" + small_request("a", 40, 20) + "," + small_request("b", 9, 30, R"(, "arrival_step": 4)") + "]", options(&logits));
+    CHECK_RESULT(s->run_to_end());
+    CHECK_EQUAL(s->recording()->lane(LaneId{0}).info().attention_form, "tiled");
+    CHECK_EQUAL(s->recording()->lane(LaneId{1}).info().attention_form, "materialised");
+    lanesAgree(check, *s, logits, 1e-4);
+}
+
+Cases<std::string> latentsMayBeAbsorbedOrExpanded_cases() {
+    Cases<std::string> cases;
+    for (const char* name : {"deepseek-v2-dense", "deepseek-v2", "deepseek-v3"}) cases.add(name, name);
+    return cases;
+}
+void latentsMayBeAbsorbedOrExpanded(Check& check, const std::string& name) {
+    const std::string folder = fixtures + "tiny-family/" + name;
+    SKIP_WITHOUT(folder + "/config.json");
+    Logits logits;
+    SessionOptions given = options(&logits);
+    Scenario wanted = scenario(R"({"version": 1, "device": "cpu", "lanes": [
+        {"name": "absorbed", "cache": {"dtype": "f32"}}, {"name": "expanded", "mla": "expanded", "cache": {"dtype": "f32", "block_size": 8}},
+        {"name": "absorbed uncached", "kv_cache": false}, {"name": "expanded uncached", "mla": "expanded", "kv_cache": false}],
+        "requests": [)" + small_request("a", 30, 12) + "," + small_request("b", 9, 14, R"(, "arrival_step": 4)") + "]}");
+    wanted.model = folder;
+    auto made = Session::create(wanted, std::move(given));
+    CHECK_RESULT(made);
+    CHECK_RESULT((*made)->run_to_end());
+    const LaneInfo& info = (*made)->recording()->lane(LaneId{1}).info();
+    CHECK_EQUAL(info.attention_variant, "MLA");
+    CHECK_EQUAL(info.latent_form, "expanded");
+    CHECK_EQUAL(info.bytes_per_token, info.layers * std::uint64_t(info.latent_rank + info.latent_rotary_dim) * 4);
+    CHECK_EQUAL(info.parameter_parts.total(), info.parameters);
+    lanesAgree(check, **made, logits, 1e-4);
+}
+
+}  // namespace
+
+std::vector<Row> kvloupe::test::rows() {
+    Claims claims;
+    claims.add(CLAIM(theFourCombinationsOfTheClassicComparisonAgree));
+    claims.add(CLAIM(latentsMayBeAbsorbedOrExpanded), latentsMayBeAbsorbedOrExpanded_cases());
+    return claims.rows();
+}
