@@ -136,7 +136,8 @@ private:
         LedgerEntry& added = entry("block", m_layout.block_bytes, places_text());
         Parts parts;
         parts.add(spread(), spread_why);
-        measure(added, m_info.block_bytes, "bytes of the pool's buffers, residual pages aside ÷ " + counted(m_info.blocks, "block"), parts);
+        measure(added, m_info.block_bytes,
+                "bytes of the pool's buffers, residual pages aside ÷ " + counted(m_info.blocks, "block"), parts);
     }
 
     // "16 slots × (4 layers × 512 B + 2 layers × 256 B)".
@@ -148,7 +149,8 @@ private:
         for (const LayerInfo& layer : m_info.layer_infos)
             if (layer.group == fullest) ++layers[static_cast<std::uint64_t>(std::llround(layer.bytes_per_token()))];
         std::string text;
-        for (const auto& [bytes, count] : layers) text += (text.empty() ? "" : " + ") + counted(count, "layer") + " × " + grouped(bytes) + " B";
+        for (const auto& [bytes, count] : layers)
+            text += (text.empty() ? "" : " + ") + counted(count, "layer") + " × " + grouped(bytes) + " B";
         const std::size_t groups = m_layout.group_block_bytes.size();
         text = counted(m_info.block_size, "slot") + " × " + (layers.size() > 1 ? "(" + text + ")" : text);
         return groups > 1 ? text + "; " + grouped(groups) + " cache groups share " + counted(m_layout.places, "place") : text;
@@ -158,7 +160,8 @@ private:
 
     void in_use() {
         std::string how = counted(m_step.used_blocks, "block") + " in use × " + grouped(m_layout.block_bytes) + " B";
-        if (m_info.residual_pages > 0) how += " + " + counted(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
+        if (m_info.residual_pages > 0)
+            how += " + " + counted(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
         LedgerEntry& added = entry("KV in use", m_step.used_blocks * m_layout.block_bytes + pages_in_use(), how);
         Parts parts;
         parts.add(wide(m_step.used_blocks) * spread(), spread_why);
@@ -227,7 +230,8 @@ private:
         if (!measured || *measured < rest) return;
         Parts parts;
         parts.add(m_info.memory.kv_rounding, "allocations are filled up to whole units");
-        measure(added, *measured - rest, "the pool by the allocator's counter less " + grouped(rest) + " B of codes and residual pages", parts);
+        measure(added, *measured - rest,
+                "the pool by the allocator's counter less " + grouped(rest) + " B of codes and residual pages", parts);
     }
 
     void residual_pages() {
@@ -240,7 +244,8 @@ private:
         if (!measured || *measured < blocks) return;
         Parts parts;
         parts.add(m_info.memory.kv_rounding, "allocations are filled up to whole units");
-        measure(added, *measured - blocks, "the pool by the allocator's counter less " + grouped(blocks) + " B of blocks and scales", parts);
+        measure(added, *measured - blocks,
+                "the pool by the allocator's counter less " + grouped(blocks) + " B of blocks and scales", parts);
     }
 
     void host_blocks() {
