@@ -45,7 +45,7 @@ class Decoder {
 public:
     // spans, groups (layers): which keys a query sees, and whose block tables a layer uses; empty: all keys, group 0.
     // device: may be null where nothing is ever computed.
-    Decoder(std::shared_ptr<DeviceModel> device, std::vector<KeySpan> spans, std::vector<std::uint32_t> groups);
+    explicit Decoder(std::shared_ptr<DeviceModel> device, std::vector<KeySpan> spans = {}, std::vector<std::uint32_t> groups = {});
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);

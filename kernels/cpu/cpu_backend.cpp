@@ -72,7 +72,7 @@ public:
     }
 
     MemoryCounters memory() const override {
-        return {0, m_counters.kv_cache.load(), m_counters.activations.load(), m_counters.host_blocks.load(), 0};
+        return {0, m_counters.kv_cache.load(), m_counters.activations.load(), m_counters.host_blocks.load()};
     }
 
     Result<std::unique_ptr<Weight>> weight(const Tensor& tensor) override {
