@@ -33,7 +33,8 @@ constexpr const char* usage_text =
     "kvloupe run SCENARIO [--export DIR] [--pictures]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
-    "kvloupe bench [MODEL] [--sweep] [--json]\n";
+    "kvloupe bench [MODEL] [--sweep] [--json]\n"
+    "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n";
 
 bool display_named() {
     const auto set = [](const char* name) {
@@ -110,9 +111,10 @@ int dispatch(int argc, char** argv) {
     if (first == "tokenize") return kvloupe::tokenize_command(rest);
     if (first == "devices") return kvloupe::devices_command(rest);
     if (first == "bench") return kvloupe::bench_command(rest);
+    if (first == "quality") return kvloupe::quality_command(rest);
     for (const char* later : {"size", "export", "query", "check", "diff"})
         if (first == later)
-            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, bench.",
+            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, bench, quality.",
                                  kvloupe::exit_usage);
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0

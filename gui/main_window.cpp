@@ -51,6 +51,7 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     column->setContentsMargins(0, 0, 0, 0);
     column->setSpacing(0);
     m_notice = new NoticeBar;
+    buildQuality();
     column->addWidget(m_notice);
     m_centre->addWidget(m_start);
     m_tabs = new QStackedWidget;
@@ -131,6 +132,7 @@ void MainWindow::buildPages() {
     }
     m_sweep->attach(views(), &m_controller);
     m_ceilings->attach(views(), &m_controller);
+    m_quality->attach(views(), &m_controller);
 }
 
 void MainWindow::showTab(int index) {
@@ -241,6 +243,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
     save();
     m_sweep->cancel();
     m_ceilings->abandon();
+    m_quality->abandon();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }

@@ -24,6 +24,7 @@ class CeilingsMeasurement;
 class ElidedLabel;
 class LengthSweep;
 class NoticeBar;
+class QualityMeasurement;
 class StartPage;
 class TabPage;
 class View;
@@ -51,6 +52,7 @@ public:
     void fillDeviceMenu(QMenu* menu);
     void chooseDevice(const QString& id);
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
+    QualityMeasurement* quality() const { return m_quality; }
     // "Stages: every 10th step", with what the clocks cost where that is known.
     QString stagesText() const;
 
@@ -66,6 +68,8 @@ private:
     void buildActions();
     void buildMenus();
     void buildAnalyseMenu();
+    void buildQuality();
+    void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
     void buildStatusBar();
     void fitToolBar();     // labels where there is room for them
@@ -97,10 +101,13 @@ private:
     void copyView(View* view);
     View* focusedView() const;
     void viewAction(const QString& action);
+    void measureQuality();
+    void updateQualityAction();
 
     void stepForward();
     void stepBack();
     void toggleRun();
+    bool isMeasuring() const;  // the engine stands still for a measurement
     void updateState();    // actions, step field, reason
     void updateNumbers();  // status bar
     static QString memoryTip(const Recording& recording);
@@ -129,6 +136,8 @@ private:
     QLabel* m_origins = nullptr;
     QAction* m_measureCeilings = nullptr;
     CeilingsMeasurement* m_ceilings = nullptr;
+    QAction* m_measureQuality = nullptr;
+    QualityMeasurement* m_quality = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

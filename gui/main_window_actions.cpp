@@ -253,7 +253,7 @@ void MainWindow::stepBack() {
 void MainWindow::toggleRun() {
     if (m_controller.phase() == Phase::running)
         m_controller.pause();
-    else if (!m_ceilings->running())
+    else if (!isMeasuring())
         m_controller.run();
 }
 
@@ -266,11 +266,10 @@ void MainWindow::updateState() {
     const int steps = cursor->stepCount();
     m_rewind->setEnabled(session && !running && cursor->step() > 0);
     m_back->setEnabled(session && !running && cursor->step() > 0);
-    m_step->setEnabled(session && !running && !m_ceilings->running() && (more || cursor->step() + 1 < steps));
-    const bool measuring = m_ceilings->running();  // a step beside it would spoil both
-    m_run->setEnabled(more && !running && !measuring);
-    m_measureCeilings->setText(measuring ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
-    m_measureCeilings->setEnabled(session);
+    m_step->setEnabled(session && !running && !isMeasuring() && (more || cursor->step() + 1 < steps));
+    m_run->setEnabled(more && !running && !isMeasuring());
+    m_measureCeilings->setText(m_ceilings->running() ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
+    updateQualityAction();
     m_pause->setEnabled(running);
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;

@@ -27,6 +27,7 @@ void MainWindow::buildAnalyseMenu() {
         else m_ceilings->measure();
     });
     m_measureCeilings->setToolTip(tr("Read and copy bandwidth and the matrix rate of the device of the lane in focus"));
+    buildQualityMenu(analyse);
     QMenu* stages = analyse->addMenu(tr("Measure &stages"));
     auto* group = new QActionGroup(stages);
     for (const auto& [every, name] : {std::pair(1u, tr("In &every step")), std::pair(10u, tr("In every &10th step")),

@@ -156,12 +156,14 @@ void MainWindow::copyView(View* view) {
 void MainWindow::viewAction(const QString& name) {
     if (name == QLatin1String("measure-ceilings")) {
         m_ceilings->measure();
+    } else if (name == QLatin1String("measure-quality")) {
+        measureQuality();
     } else if (name == QLatin1String("run-sweep")) {
         m_sweep->start();
     } else if (name == QLatin1String("cancel-sweep")) {
         m_sweep->cancel();
     } else if (name == QLatin1String("step")) {
-        if (!m_ceilings->running()) m_controller.step();
+        if (!isMeasuring()) m_controller.step();
     } else if (name == QLatin1String("open")) {
         openDialog();
     } else if (name.startsWith(QLatin1String("watch:")) && m_controller.hasSession()) {

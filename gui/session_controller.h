@@ -56,6 +56,8 @@ public:
     void chooseDevice(const QString& device);
     // Who makes the devices of sessions opened from now on, in place of the program's own.
     void setBackendFactory(BackendFactory make);
+    // What sessions are opened with: models, devices, conversions.
+    const SessionOptions& sessionOptions() const { return m_options; }
     BackendFactory backendFactory() const { return m_options.make_backend; }
 
     static Scenario bundledScenario(const QString& prompt = {});

@@ -14,6 +14,7 @@
 #include "engine/serve/device_model.h"
 #include "engine/serve/logit_comparison.h"
 #include "engine/serve/logit_row.h"
+#include "engine/serve/position_tap.h"
 #include "engine/serve/residual_pages.h"
 #include "engine/serve/sampler.h"
 #include "engine/serve/scheduler.h"
@@ -55,6 +56,7 @@ struct StepContext {
     LateStages* late = nullptr;                    // of the lane's backend; null: stages are read at once
     LogitComparison* comparison = nullptr;         // may be null
     LogitTap logit_tap;                            // may be empty
+    PositionTap* positions = nullptr;              // asks for logits inside prompts too; may be null
 };
 
 class Lane {
@@ -94,6 +96,8 @@ public:
     // The cache's invariants (CACHE_SEMANTICS 1.1); a lane without a cache always passes.
     Result<void> audit_cache() const;
     const CacheManager* cache() const { return m_cache.get(); }
+    // Whether a layer keeps its newest tokens in f16 until they are quantised (KIVI).
+    bool has_residual() const { return m_shape.keeps_residual; }
 
 private:
     Lane(LaneSetup setup, CacheShape shape);
@@ -157,7 +161,7 @@ private:
     ForwardOptions forward_options(const StepContext& context, const std::vector<TokenId>* summarise) const;
     TokenId asked_token(const Request& request) const;
     LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
-    Result<void> prepare_buffers(const Schedule& schedule);
+    Result<void> prepare_buffers(const Schedule& schedule, bool all_positions);
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
     Result<ForwardResult> run(const Batch& batch, const ForwardOptions& options);
     void note_computed(const ScheduledSequence& scheduled);

@@ -12,19 +12,20 @@ namespace kvloupe {
 
 namespace {
 
-// Adds rows first .. first + count - 1 of a sequence; its block tables follow.
-void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::uint32_t count) {
+// Adds rows first .. first + count - 1 of a sequence; its block tables follow. tap: may be null.
+void add_rows(Batch& batch, const Request& request, std::uint32_t first, std::uint32_t count, const PositionTap* tap) {
     Batch::Sequence sequence;
     sequence.first_row = batch.rows();
     sequence.rows = count;
     sequence.first_position = first;
     sequence.table_begin = static_cast<std::uint32_t>(batch.block_tables.size());
     for (std::uint32_t i = 0; i < count; ++i) {
+        const bool wanted = tap && tap->wants(request.id, first + i);
+        if (wanted || first + i + 1 == request.size()) batch.logit_rows.push_back(batch.rows());
         batch.tokens.push_back(request.tokens[first + i]);
         batch.positions.push_back(first + i);
     }
     batch.sequences.push_back(sequence);
-    if (first + count == request.size()) batch.logit_rows.push_back(batch.rows() - 1);
 }
 
 // The table of one more group of the sequence that was added last, and the slots of its rows in it.
@@ -33,6 +34,25 @@ void add_table(Batch& batch, std::span<const BlockId> table, std::uint32_t block
     sequence.table_size = static_cast<std::uint32_t>(table.size());
     for (const BlockId block : table) batch.block_tables.push_back(block.value);
     SlotMapping(table, block_size).append(sequence.first_position, sequence.rows, slots);
+}
+
+// Logit rows of the batch up to the sequence's last one.
+std::size_t logit_rows_through(const Batch& batch, const Batch::Sequence& sequence) {
+    const auto end = std::lower_bound(batch.logit_rows.begin(), batch.logit_rows.end(), sequence.first_row + sequence.rows);
+    return static_cast<std::size_t>(end - batch.logit_rows.begin());
+}
+
+void tell_positions(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result, PositionTap& tap) {
+    if (batch.logit_rows.empty()) return;
+    const std::size_t vocabulary = result.logits.size() / batch.logit_rows.size();
+    std::size_t row = 0;
+    for (std::size_t s = 0; s < sequences.size(); ++s) {
+        for (const std::size_t end = logit_rows_through(batch, batch.sequences[s]); row < end; ++row) {
+            const std::uint32_t position = batch.positions[batch.logit_rows[row]];
+            if (tap.wants(sequences[s].request->id, position))
+                tap.logits(sequences[s].request->id, position, result.logits.subspan(row * vocabulary, vocabulary));
+        }
+    }
 }
 
 // "a, b, c and 12 more": a name for what a step works at.
@@ -79,14 +99,14 @@ Result<ForwardResult> Lane::run(const Batch& batch, const ForwardOptions& option
 }
 
 // Room for the step's rows; without a cache also scratch for the K/V of its longest sequence.
-Result<void> Lane::prepare_buffers(const Schedule& schedule) {
+Result<void> Lane::prepare_buffers(const Schedule& schedule, bool all_positions) {
     std::uint32_t rows = 0, longest = 0;
     const auto sequences = static_cast<std::uint32_t>(schedule.sequences.size());
     for (const ScheduledSequence& scheduled : schedule.sequences) {
         rows += scheduled.count;
         longest = std::max(longest, scheduled.count);
     }
-    if (m_cache) return reserve(rows, sequences);
+    if (m_cache) return reserve(rows, all_positions ? rows : sequences);
     const ModelConfig& config = m_device->model->config;
     // Doubled, so that growth by a token a step seldom allocates.
     const auto roomy = [&](std::uint32_t least, std::uint32_t most) {
@@ -95,7 +115,7 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule) {
         return std::max(least, std::min(size, most));
     };
     const std::uint32_t piece = std::min(longest, m_setup.options.scheduler.max_num_batched_tokens);
-    if (auto reserved = reserve(roomy(piece, config.context_length), 1); !reserved) return reserved;
+    if (auto reserved = reserve(roomy(piece, config.context_length), all_positions ? piece : 1); !reserved) return reserved;
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
     m_decoder.forget_passes();
     m_cache_memory.reset();
@@ -111,7 +131,7 @@ Lane::Forward Lane::forward(const Schedule& schedule, const StepContext& context
         return Forward::done;
     }
     const std::uint64_t before = m_device->backend->memory().activations;
-    const auto ready = prepare_buffers(schedule);
+    const auto ready = prepare_buffers(schedule, context.positions != nullptr);
     m_activation_bytes += m_device->backend->memory().activations - before;  // modulo 2^64: what is given back is taken off
     if (!ready) return fail_all(schedule, ready.error());
     return m_cache ? forward_cached(schedule, context) : forward_uncached(schedule, context);
@@ -137,7 +157,7 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     batch.requests = names_of(schedule.sequences);
     for (const ScheduledSequence& scheduled : schedule.sequences) {
         const Request& request = *scheduled.request;
-        add_rows(batch, request, scheduled.first, scheduled.count);
+        add_rows(batch, request, scheduled.first, scheduled.count, context.positions);
         for (std::uint32_t group = 0; group < slots.size(); ++group)
             add_table(batch, m_cache->table(request.sequence, group), m_cache->block_size(), slots[group]);
         if (!m_pages.empty())
@@ -155,18 +175,18 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     note_measured(std::move(result->measured), context.late != nullptr && m_device->backend->late_timings());
     m_counters.overflowed_values = m_cache_memory->overflowed_values() - overflowed;
     std::vector<LogitRow> logits(schedule.sequences.size());
-    std::size_t row = 0;
     bool finite = true;
     for (std::size_t i = 0; i < logits.size(); ++i) {
         const ScheduledSequence& scheduled = schedule.sequences[i];
         if (scheduled.first + scheduled.count != scheduled.request->size()) continue;
-        logits[i] = logit_row(*result, row++);
+        logits[i] = logit_row(*result, logit_rows_through(batch, batch.sequences[i]) - 1);
         finite = finite && logits[i].finite();
     }
     std::string place;
     // In full before the batch is run again: that overwrites the buffers, but not the logits on the host.
     if (!finite) place = m_decoder.first_non_finite(batch, *m_cache_memory);
     if (place.empty()) note_attention(batch, schedule.sequences, *result);
+    if (place.empty() && context.positions) tell_positions(batch, schedule.sequences, *result, *context.positions);
     return finish_forward(schedule, context, logits, place);
 }
 
@@ -195,14 +215,15 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
             const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
             Batch batch;
             batch.requests = scheduled.request->name;
-            add_rows(batch, *scheduled.request, first, count);
+            add_rows(batch, *scheduled.request, first, count, context.positions);
             add_table(batch, std::span(&whole, 1), m_cache_memory->shape().block_size, batch.slots);
             auto result = run(batch, forward_options(context, enough ? &asked : nullptr));
             if (!result) return fail_all(schedule, result.error());
             if (result->stopped) return Forward::stopped;
             note_measured(std::move(result->measured), false);  // the next pass of the step starts a set of its own
-            if (!batch.logit_rows.empty()) {
-                logits[i] = logit_row(*result, 0);
+            if (context.positions) tell_positions(batch, std::span(&scheduled, 1), *result, *context.positions);
+            if (first + count == scheduled.count) {
+                logits[i] = logit_row(*result, batch.logit_rows.size() - 1);
                 if (logits[i].summary) {
                     summaries[i] = *logits[i].summary;
                     logits[i].summary = &summaries[i];

@@ -11,7 +11,7 @@ namespace kvloupe {
 
 // Nobody else looks at the request's logits, and its next token is known or the most probable one.
 bool Lane::summary_is_enough(const Request& request, const StepContext& context) const {
-    if (!m_device->backend->supports_summaries() || context.logit_tap) return false;
+    if (!m_device->backend->supports_summaries() || context.logit_tap || context.positions) return false;
     if (context.comparison && context.comparison->compares(context.lane)) return false;
     return !request.beam && (request.is_forced() || request.sampling.temperature <= 0);
 }
