@@ -5,6 +5,8 @@
 #include "kernels/cpu/attention.h"
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_quantise.h"
+#include "kernels/cpu/kv_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +31,7 @@ AttentionState state_at(float* memory, std::uint32_t head_dim) {
 std::uint64_t query_floats(std::uint32_t head_dim) { return (std::uint64_t{tile_queries} * head_dim + 15) / 16 * 16; }
 
 std::uint64_t scratch_bytes(std::uint32_t head_dim) {
-    return (tile_scratch_floats + 2 * query_floats(head_dim) + 2 * state_floats(head_dim)) * sizeof(float) +
-           tile_tokens * sizeof(std::uint64_t);
+    return (tile_scratch_floats + 2 * query_floats(head_dim) + 2 * state_floats(head_dim)) * sizeof(float);
 }
 
 bool same_plan(const AttentionShape& a, const AttentionShape& b) {
@@ -47,16 +48,15 @@ TileSpan inside(const SeenKeys& keys, std::uint32_t first) {
     return {clip(keys.sinks), clip(keys.begin), clip(keys.end)};
 }
 
-// Block table of a sequence in the shape's group.
-const std::uint32_t* table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
-    return batch.block_tables.data() + sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
+// Block table of a sequence in the shape's group, and the f16 pages beside it.
+KvTable table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
+    const std::size_t begin = sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
+    return {batch.block_tables.data() + begin, batch.table_pages.empty() ? nullptr : batch.table_pages.data() + begin};
 }
 
-// Offsets of the tokens of a tile that someone sees; the others keep what they had.
-void find_offsets(const CpuKvCache& cache, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,
-                  const TileSpan& any, std::uint64_t* offsets) {
-    cache.offsets(table, kv_head, first, any.sinks, offsets);
-    cache.offsets(table, kv_head, first + any.begin, any.end - any.begin, offsets + any.begin);
+// Bytes of the rows of one tile, K and V.
+std::uint64_t room_bytes(const CpuKvCache& cache, std::uint32_t layer) {
+    return tile_room_bytes(cache.keys(layer)) + tile_room_bytes(cache.values(layer));
 }
 
 bool grow(AlignedBytes& bytes, std::uint64_t wanted, Counters& counters) {
@@ -97,17 +97,21 @@ struct Attention::Scratch {
     float* q;
     float* sink_q;
     AttentionState state, next;
-    std::uint64_t* offsets;
+    KvTileRoom keys, values;
 };
 
-Attention::Scratch Attention::scratch(std::uint32_t d, unsigned thread) const {
+Attention::Scratch Attention::scratch(const Call& call, unsigned thread) const {
+    const std::uint32_t d = call.shape.head_dim;
     std::byte* base = m_scratch.data() + thread * scratch_bytes(d);
     float* tile = reinterpret_cast<float*>(base);
     float* q = tile + tile_scratch_floats;
     float* sink_q = q + query_floats(d);
     float* first = sink_q + query_floats(d);
     float* second = first + state_floats(d);
-    return {tile, q, sink_q, state_at(first, d), state_at(second, d), reinterpret_cast<std::uint64_t*>(second + state_floats(d))};
+    const CpuPlane& keys = call.cache.keys(call.layer);
+    std::byte* room = m_rooms.data() + thread * room_bytes(call.cache, call.layer);
+    return {tile, q, sink_q, state_at(first, d), state_at(second, d), tile_room(keys, room),
+            tile_room(call.cache.values(call.layer), room + tile_room_bytes(keys))};
 }
 
 Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
@@ -119,10 +123,11 @@ Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
     return *m_planned.emplace_back(std::make_unique<Planned>(Planned{shape, false, {}, {}, {}}));
 }
 
-bool Attention::make_room(const Planned& planned) {
+bool Attention::make_room(const Planned& planned, std::uint64_t rooms) {
     const std::uint32_t d = planned.shape.head_dim;
     const std::size_t groups = planned.plan.groups.size();
     if (!grow(m_scratch, m_pool.threads() * scratch_bytes(d), m_counters)) return false;
+    if (!grow(m_rooms, m_pool.threads() * rooms, m_counters)) return false;
     if (!grow(m_states, planned.plan.states * state_floats(d) * sizeof(float), m_counters)) return false;
     if (m_tiles_left_size >= groups) return true;
     m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[groups * 2]);
@@ -131,7 +136,7 @@ bool Attention::make_room(const Planned& planned) {
 }
 
 // Plans once per batch and span; memory grows here and is kept. Null: there is none.
-const Attention::Planned* Attention::prepare(const Batch& batch, const AttentionShape& shape) {
+const Attention::Planned* Attention::prepare(const Batch& batch, const AttentionShape& shape, std::uint64_t rooms) {
     try {
         Planned& planned = planned_for(shape);
         if (!planned.valid) {
@@ -145,7 +150,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
             }
             planned.valid = true;
         }
-        if (!make_room(planned)) return nullptr;
+        if (!make_room(planned, rooms)) return nullptr;
         for (std::size_t g = 0; g < planned.plan.groups.size(); ++g)
             m_tiles_left[g].store(planned.plan.groups[g].tiles, std::memory_order_relaxed);
         return &planned;
@@ -156,7 +161,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
 
 bool Attention::run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                     std::uint32_t layer, float* out) {
-    const Planned* planned = prepare(batch, shape);
+    const Planned* planned = prepare(batch, shape, room_bytes(cache, layer));
     if (planned == nullptr) {
         const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * shape.head_dim;
         std::fill(out, out + count, std::numeric_limits<float>::quiet_NaN());
@@ -165,7 +170,7 @@ bool Attention::run(const Batch& batch, const float* q, const AttentionShape& sh
     const Call call{batch, q, shape, cache, layer, out, *planned};
     const std::vector<AttentionTask>& tasks = planned->plan.tasks;
     m_pool.run(static_cast<std::uint32_t>(tasks.size()), [&](std::uint32_t task, unsigned thread) {
-        run_task(call, tasks[task], scratch(shape.head_dim, thread));
+        run_task(call, tasks[task], scratch(call, thread));
     });
     return true;
 }
@@ -179,14 +184,21 @@ void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sin
         const float* from = call.q + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * d;
         std::memcpy(scratch.q + row * width, from, width * sizeof(float));
     }
+    // Keys that a Hadamard matrix has turned meet queries that it has turned: their product is the same (Q4).
+    const auto turn = [&](float* q) {
+        if (call.cache.keys(call.layer).plane.format.rotate)
+            for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(q + std::size_t{query} * d, d);
+    };
     if (!sinks || !call.shape.span.rank) {
-        scratch.sink_q = scratch.q;
+        turn(scratch.sink_q = scratch.q);
         return;
     }
     std::memcpy(scratch.sink_q, scratch.q, group.rows * width * sizeof(float));
     for (std::uint32_t row = 0; row < group.rows; ++row)
         if (call.planned.dropped[group.first_row + row] > 0)
             call.planned.turn_back.rotate(group.first_row + row, scratch.sink_q + row * width, group.heads, d);
+    turn(scratch.q);
+    turn(scratch.sink_q);
 }
 
 void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
@@ -216,7 +228,6 @@ void Attention::run_task(const Call& call, const AttentionTask& task, const Scra
 
 // One tile of a group (0 .. group.tiles - 1), into scratch.state.
 void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch) {
-    const KvLayerShape& cache = call.cache.shape().layers[call.layer];
     const std::uint32_t first = group.tile(tile) * tile_tokens;
     TileSpan seen[tile_queries];
     AttentionTile work;
@@ -229,14 +240,11 @@ void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t 
     }
     work.any.begin = std::max(work.any.begin, work.any.sinks);
     const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
-    find_offsets(call.cache, table_of(call.batch, sequence, call.shape), group.kv_head, first, work.any, scratch.offsets);
-    work.keys = call.cache.keys(call.layer);
-    work.values = call.cache.values(call.layer);
-    work.offsets = scratch.offsets;
+    const KvTable table = table_of(call.batch, sequence, call.shape);
+    work.keys = read_tile(call.cache, call.layer, KvPart::keys, group.kv_head, table, first, work.any, scratch.keys);
+    work.values = read_tile(call.cache, call.layer, KvPart::values, group.kv_head, table, first, work.any, scratch.values);
     work.queries = group.queries();
-    work.head_dim = cache.key_dim;
-    work.dtype_k = cache.keys.dtype;
-    work.dtype_v = cache.values.dtype;
+    work.head_dim = call.shape.head_dim;
     work.scale = call.shape.scale;
     work.q = scratch.q;
     work.sink_q = scratch.sink_q;
@@ -247,14 +255,16 @@ void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t 
 void Attention::finish(const Call& call, const QueryGroup& group, const Scratch& scratch) {
     const std::uint32_t d = call.shape.head_dim;
     for (std::uint32_t row = 0; row < group.rows; ++row)
-        for (std::uint32_t head = 0; head < group.heads; ++head)
-            finish_state(scratch.state, row * group.heads + head, d,
-                         call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * d);
+        for (std::uint32_t head = 0; head < group.heads; ++head) {
+            float* out = call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * d;
+            finish_state(scratch.state, row * group.heads + head, d, out);
+            if (call.cache.values(call.layer).plane.format.rotate) hadamard(out, d);  // its own inverse
+        }
 }
 
 bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                       std::uint32_t layer, AttentionProbe& probe) {
-    const Planned* planned = prepare(batch, shape);
+    const Planned* planned = prepare(batch, shape, room_bytes(cache, layer));
     if (planned == nullptr) return false;
     try {
         probe.weights.resize(probe.heads.size());
@@ -270,17 +280,14 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
     }
     const std::uint32_t d = shape.head_dim;
     const auto one_row = [&](std::uint32_t head, const Batch::Sequence& sequence, std::uint32_t row, unsigned thread) {
-        Scratch memory = scratch(d, thread);
         const QueryGroup query{0, sequence.first_row + row, 1, probe.heads[head], 1};
         const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+        Scratch memory = scratch(call, thread);
         const SeenKeys keys = shape.span.seen(sequence.first_position + row);
         pack_queries(call, query, keys.sinks > 0, memory);
         AttentionTile work;
-        work.keys = cache.keys(layer);
-        work.offsets = memory.offsets;
         work.queries = 1;
         work.head_dim = d;
-        work.dtype_k = cache.shape().layers[layer].keys.dtype;
         work.scale = shape.scale;
         work.q = memory.q;
         work.sink_q = memory.sink_q;
@@ -289,7 +296,7 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
         for (std::uint32_t first = 0; first < keys.end; first += tile_tokens) {
             work.any = inside(keys, first);
             if (work.any.count() == 0) continue;
-            find_offsets(cache, table_of(batch, sequence, shape), kv_head, first, work.any, memory.offsets);
+            work.keys = read_tile(cache, layer, KvPart::keys, kv_head, table_of(batch, sequence, shape), first, work.any, memory.keys);
             tile_scores(work, memory.tile);
             std::copy_n(memory.tile, work.any.sinks, weights + first);
             std::copy(memory.tile + work.any.begin, memory.tile + work.any.end, weights + first + work.any.begin);

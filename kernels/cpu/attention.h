@@ -44,10 +44,11 @@ private:
         RotaryTable turn_back;               // by these
     };
 
-    const Planned* prepare(const Batch& batch, const AttentionShape& shape);
+    // rooms: bytes that a thread needs for the rows of a tile.
+    const Planned* prepare(const Batch& batch, const AttentionShape& shape, std::uint64_t rooms);
     Planned& planned_for(const AttentionShape& shape);
-    bool make_room(const Planned& planned);
-    Scratch scratch(std::uint32_t head_dim, unsigned thread) const;
+    bool make_room(const Planned& planned, std::uint64_t rooms);
+    Scratch scratch(const Call& call, unsigned thread) const;
     void run_task(const Call& call, const AttentionTask& task, const Scratch& scratch);
     void pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch);
     void attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch);
@@ -57,6 +58,7 @@ private:
     Counters& m_counters;
     std::vector<std::unique_ptr<Planned>> m_planned;
     AlignedBytes m_scratch;  // per thread
+    AlignedBytes m_rooms;    // per thread: rows of a tile
     AlignedBytes m_states;   // (plan.states) of shared-out tiles
     std::unique_ptr<std::atomic<std::uint32_t>[]> m_tiles_left;  // (groups) of split groups
     std::size_t m_tiles_left_size = 0;

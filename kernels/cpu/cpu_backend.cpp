@@ -4,9 +4,11 @@
 #include "kernels/backend_checks.h"
 #include "kernels/cpu/aligned_bytes.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cache_operations.h"
 #include "kernels/cpu/cpu_cache.h"
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/measure_ceilings.h"
 #include "kernels/cpu/rotary.h"
@@ -141,22 +143,21 @@ public:
         float* q_rows = floats(q);
         float* k_rows = floats(k);
         const float* v_rows = floats(v);
-        const std::uint64_t* slots = m_batch.slots.data() + std::size_t{shape.group} * m_batch.rows();
+        const std::uint64_t kv_width = std::uint64_t{shape.kv_heads} * shape.head_dim;
         for_rows(m_batch.rows(), width, [&](std::uint32_t row) {
-            const std::uint64_t kv_width = std::uint64_t{shape.kv_heads} * shape.head_dim;
             m_rotary.rotate(row, q_rows + std::uint64_t{row} * shape.query_heads * shape.head_dim, shape.query_heads, shape.head_dim);
             m_rotary.rotate(row, k_rows + row * kv_width, shape.kv_heads, shape.head_dim);
-            std::uint64_t overflowed = 0;
-            for (std::uint32_t head = 0; head < shape.kv_heads; ++head) {
-                const std::uint64_t at = to.offset(slots[row], head);
-                const std::uint64_t from = row * kv_width + std::uint64_t{head} * shape.head_dim;
-                const KvLayerShape& of = to.shape().layers[layer];
-                const DType type_k = of.keys.dtype, type_v = of.values.dtype;
-                overflowed += narrow_row(type_k, k_rows + from, shape.head_dim, to.keys(layer) + row_bytes(type_k, at));
-                overflowed += narrow_row(type_v, v_rows + from, shape.head_dim, to.values(layer) + row_bytes(type_v, at));
-            }
-            if (overflowed > 0) to.add_overflowed(overflowed);
         });
+        store_batch(m_pool, m_batch, k_rows, v_rows, shape.group, to, layer);
+    }
+
+    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override {
+        store_batch(m_pool, m_batch, floats(k), floats(v), group, static_cast<CpuKvCache&>(cache), layer);
+    }
+
+    void load(const KvCache& cache, std::uint32_t layer, std::uint32_t group, std::uint32_t sequence, std::uint32_t first,
+              std::uint32_t count, Buffer& keys, Buffer& values) override {
+        load_positions(static_cast<const CpuKvCache&>(cache), m_batch, {layer, group, sequence, first, count}, floats(keys), floats(values));
     }
 
     void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer, Buffer& out,
@@ -197,6 +198,16 @@ public:
     void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
                  std::uint32_t tokens) override {
         static_cast<CpuKvCache&>(cache).swap_in(block, static_cast<const CpuHostBlocks&>(host), host_block, tokens);
+    }
+    void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) override {
+        cpu::seal_block(static_cast<const CpuKvCache&>(cache), block, page);
+    }
+    void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
+        static_cast<CpuKvCache&>(cache).copy_page(from, to, tokens);
+    }
+    Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
+                            std::span<float> keys, std::span<float> values) override {
+        return read_slots(static_cast<const CpuKvCache&>(cache), layer, block, page, tokens, keys, values);
     }
     void poison_block(KvCache& cache, std::uint32_t block) override { static_cast<CpuKvCache&>(cache).poison_block(block); }
     Result<void> synchronise() override { return {}; }

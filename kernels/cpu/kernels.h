@@ -75,15 +75,18 @@ struct TileSpan {
     std::uint32_t count() const { return sinks + (end - begin); }
 };
 
+// Rows of one KV head in a tile, in a form whose elements are numbers by themselves: f32, f16, bf16, fp8_e4m3, fp8_e5m2, int8.
+struct KvTileRows {
+    const std::byte* const* rows = nullptr;   // (tile_tokens) the head's row of a token
+    const float* scales = nullptr;            // (tile_tokens) what a token's elements are multiplied with; null: 1
+    DType dtype = DType::f16;                 // fp8_e4m3 is read as 1/256 of its value: scales make up for it
+};
+
 struct AttentionTile {
-    const std::byte* keys = nullptr;          // of the layer
-    const std::byte* values = nullptr;
-    const std::uint64_t* offsets = nullptr;   // (tile_tokens) elements from keys/values to the head's row of a token
-    TileSpan any;                             // tokens that some query sees: no other offset or row is read
+    KvTileRows keys, values;
+    TileSpan any;                             // tokens that some query sees: no other row or scale is read
     std::uint32_t queries = 0;                // <= tile_queries
     std::uint32_t head_dim = 0;
-    DType dtype_k = DType::f16;
-    DType dtype_v = DType::f16;
     float scale = 0;
     const float* q = nullptr;                 // (queries, head_dim)
     const float* sink_q = nullptr;            // (queries, head_dim) the same as the sinks (any.sinks) see it

@@ -4,7 +4,7 @@
 // tensor cores. The form is that of decode_tensor.h; here is what differs, and why.
 //
 // Bytes: codes and scales of the keys that are seen, once per KV head and pass of 8 heads: at head 128 132 bytes a row for int8,
-// 128 for fp8 with fixed scales, 68 for int4, where f16 has 256. A warp's tile is 32 keys, so that int8 has as many bytes in
+// 128 for fp8 with fixed scales, 68 for int4, where f16 has 256. A warp's tile is 32 keys (16 of 256 elements), so that int8 has as many bytes in
 // flight as f16 has (8,448 of 8,192): an H200 needs 19 KB a multiprocessor, eight warps ask for 66. int4 has half of that.
 // Floor at head 128 and 20.7 bytes per clock and multiprocessor: 408 clocks a tile in int8, 1,632 issue slots.
 // Instructions of the loop (compiler 13.0, sm_90, head 128): see the table in attention_decode_codes.cu.
@@ -38,19 +38,22 @@ struct CodeSlice {
 
     // The first code of lane `lane`'s word `word`.
     __device__ static std::uint32_t first(std::uint32_t lane, std::uint32_t word) {
-        if (word < 4 * wide) return Codes::in_word * (4 * (lane + Lanes * (word / 4)) + word % 4);
+        if constexpr (wide > 0)
+            if (word < 4 * wide) return Codes::in_word * (4 * (lane + Lanes * (word / 4)) + word % 4);
         return Codes::in_word * (4 * Lanes * wide + tail * lane + (word - 4 * wide));
     }
     __device__ static void load(const std::byte* row, std::uint32_t lane, std::uint32_t (&words)[Words]) {
         const std::byte* const rest = row + 16 * Lanes * wide + 4 * tail * lane;
         if constexpr (Wide) {
-            KVLOUPE_UNROLL
-            for (std::uint32_t piece = 0; piece < wide; ++piece) {
-                const uint4 four = *reinterpret_cast<const uint4*>(row + 16 * (lane + Lanes * piece));
-                words[4 * piece] = four.x;
-                words[4 * piece + 1] = four.y;
-                words[4 * piece + 2] = four.z;
-                words[4 * piece + 3] = four.w;
+            if constexpr (wide > 0) {
+                KVLOUPE_UNROLL
+                for (std::uint32_t piece = 0; piece < wide; ++piece) {
+                    const uint4 four = *reinterpret_cast<const uint4*>(row + 16 * (lane + Lanes * piece));
+                    words[4 * piece] = four.x;
+                    words[4 * piece + 1] = four.y;
+                    words[4 * piece + 2] = four.z;
+                    words[4 * piece + 3] = four.w;
+                }
             }
             if constexpr (tail == 1) words[4 * wide] = *reinterpret_cast<const std::uint32_t*>(rest);
             if constexpr (tail == 2) {
@@ -60,17 +63,15 @@ struct CodeSlice {
             }
         } else {
             KVLOUPE_UNROLL
-            for (std::uint32_t w = 0; w < Words; ++w) {
-                const std::byte* const from = w < 4 * wide ? row + 16 * (lane + Lanes * (w / 4)) + 4 * (w % 4) : rest + 4 * (w - 4 * wide);
-                words[w] = *reinterpret_cast<const std::uint32_t*>(from);
-            }
+            for (std::uint32_t w = 0; w < Words; ++w)
+                words[w] = *reinterpret_cast<const std::uint32_t*>(row + first(lane, w) / Codes::in_word * 4);
         }
     }
 };
 
 template <class Codes, std::uint32_t HeadDim, bool Wide>
 struct CodesDecode {
-    static constexpr std::uint32_t tile_keys = 32;
+    static constexpr std::uint32_t tile_keys = HeadDim > 128 ? 16 : 32;  // as far as registers go
     static constexpr std::uint32_t key_columns = tile_keys / 8, key_steps = tile_keys / 16, steps = HeadDim / 16;
     static constexpr std::uint32_t key_words = HeadDim / Codes::in_word / 4;    // of a lane: 4 lanes share a key
     static constexpr std::uint32_t value_words = HeadDim / Codes::in_word / 8;  // 8 lanes share a value
@@ -90,7 +91,7 @@ struct CodesDecode {
     std::uint32_t lane, g, t;
     std::uint32_t keys[key_columns][key_words];
     std::uint32_t values[4 * key_steps][value_words];  // keys 16 i + 2 t + {0, 1, 8, 9}
-    std::uint32_t key_scale, value_scale;              // of key `lane` of the tile, as stored
+    std::uint32_t key_scale, value_scale;              // of the key that look_up() named, as stored
     float sums[outputs][2];                            // (element of a lane's row, column)
     float maximum = -INFINITY;                         // of head g
     float weights = 0;                                 // their sum over this lane's columns
@@ -139,9 +140,9 @@ struct CodesDecode {
         }
     }
 
-    // Key `lane` of the tile; lanes behind the last key repeat it, so that no masked row is read.
+    // Key lane % tile_keys of the tile; lanes behind the last key repeat it, so that no masked row is read.
     __device__ KeyLookup look_up(const AttentionArgs& args, const DecodeWork& work, std::uint32_t tile) const {
-        return work.look_up(args, tile + min(lane, work.keys_of<tile_keys>(tile) - 1));
+        return work.look_up(args, tile + min(lane % tile_keys, work.keys_of<tile_keys>(tile) - 1));
     }
     // In words of 4 bytes from the tensor's start: 16 GiB of one layer's K or V.
     __device__ static std::uint32_t word_of(const CacheTensor& tensor, std::uint32_t kv_head, const KeyLookup& key) {

@@ -49,10 +49,9 @@ struct Filled {
 
 void spoil(cpu::CpuKvCache& cache, std::uint64_t slot) {
     for (std::uint32_t head = 0; head < kv_heads; ++head) {
-        const std::uint64_t at = row_bytes(cache.shape().layers[0].keys.dtype, cache.offset(slot, head));
-        const std::uint64_t bytes = row_bytes(cache.shape().layers[0].keys.dtype, head_dim);
-        std::memset(cache.keys(layer) + at, 0xFF, bytes);
-        std::memset(cache.values(layer) + at, 0xFF, bytes);
+        const std::uint64_t size = cache.shape().block_size;
+        for (const cpu::CpuPlane* of : {&cache.keys(layer), &cache.values(layer)})
+            std::memset(of->codes(slot / size, head, std::uint32_t(slot % size)), 0xFF, of->plane.code_bytes);
     }
 }
 
@@ -215,8 +214,8 @@ void equalsTheScalarTwinInEveryPrecision(Check& check, int span) {
         const AttentionShape shape = shape_of(c);
         const Attended got = attend(f, shape);
         const auto& cache = static_cast<const cpu::CpuKvCache&>(*f.cache);
-        const cpu::scalar::CacheView keys{cache.keys(layer), dtype, c.block_size, kv_heads, head_dim};
-        const cpu::scalar::CacheView values{cache.values(layer), dtype, c.block_size, kv_heads, head_dim};
+        const cpu::scalar::CacheView keys{cache.keys(layer).blocks, dtype, c.block_size, kv_heads, head_dim};
+        const cpu::scalar::CacheView values{cache.values(layer).blocks, dtype, c.block_size, kv_heads, head_dim};
         std::vector<double> want(got.out.size());
         cpu::scalar::attention(f.batch, f.q.data(), shape, keys, values, want.data());
         const double difference = relative_difference(got.out, want, want.size());
