@@ -57,8 +57,6 @@ inline constexpr NamedSpan attention_spans[] = {
 struct AttentionCase {
     DType keys = DType::f32;
     DType values = DType::f32;
-    // Codes in place of plain rows, where both are given; KIVI's blocks lie in f16 pages every other time.
-    std::optional<KvFormat> key_format = {}, value_format = {};
     std::uint32_t head_dim = 64;
     std::uint32_t group = 1;      // query heads per KV head
     std::uint32_t kv_heads = 2;
@@ -68,6 +66,8 @@ struct AttentionCase {
     RotaryLayout layout = RotaryLayout::half_split;
     float query_factor = 1;
     unsigned seed = 1;
+    // Codes in place of plain rows, where both are given; KIVI's blocks lie in f16 pages every other time.
+    std::optional<KvFormat> key_format = {}, value_format = {};
 
     std::uint32_t query_heads() const { return group * kv_heads; }
     bool coded() const { return key_format.has_value() && value_format.has_value(); }
