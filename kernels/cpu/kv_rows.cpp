@@ -39,6 +39,17 @@ float factor_of(const CpuPlane& of, const CpuPlane& scales, std::uint32_t head, 
     }
 }
 
+// The same for all tokens of a run.
+void take_factors(const CpuPlane& of, const CpuPlane& scales, std::uint32_t head, const KvRun& run, float* out) {
+    if (of.plane.format.scale == KvScale::token_head || of.plane.format.scale == KvScale::joint)
+        std::memcpy(out, scales.scales(run.block, head, run.offset), run.count * sizeof(float));
+    else
+        std::fill_n(out, run.count, factor_of(of, scales, head, run, 0));
+    // Widening reads E4M3 as 1/256 of its value.
+    if (of.plane.format.dtype == DType::fp8_e4m3)
+        for (std::uint32_t i = 0; i < run.count; ++i) out[i] *= 256.0f;
+}
+
 // One head's elements of rows in packs, which may go over several heads.
 void expand_packs(const CpuPlane& of, std::uint32_t head, const KvRun& run, float* out) {
     const KvPlane& plane = of.plane;
@@ -168,8 +179,6 @@ KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, 
     const DType type = plane.format.dtype;
     const bool expanded = room.expanded != nullptr;
     const bool scaled = !expanded && !is_float(type);
-    // Widening reads E4M3 as 1/256 of its value.
-    const float unit = type == DType::fp8_e4m3 ? 256.0f : 1.0f;
     const auto take = [&](std::uint32_t t, const KvRun& run) {
         if (expanded) {
             float* out = room.expanded + std::uint64_t{t} * plane.head_dim;
@@ -179,9 +188,18 @@ KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, 
         }
         const std::byte* codes = of.codes(run.block, head, run.offset);
         for (std::uint32_t i = 0; i < run.count; ++i) room.rows[t + i] = codes + i * plane.code_bytes;
-        if (scaled)
-            for (std::uint32_t i = 0; i < run.count; ++i) room.scales[t + i] = unit * factor_of(of, scales, head, run, i);
+        if (scaled) take_factors(of, scales, head, run, room.scales + t);
     };
+    // Scales lie behind the codes of each block, far from one another: they are asked for all at once before the first is read,
+    // or else every block costs the way to memory.
+    if (scaled && scales.plane.scale_bytes > 0) {
+        const auto fetch = [&](std::uint32_t, const KvRun& run) {
+            const std::byte* from = scales.scales(run.block, head, run.offset);
+            for (std::uint64_t at = 0; at < run.count * scales.plane.scale_bytes; at += 64) __builtin_prefetch(from + at, 0, 3);
+        };
+        for_runs(table, plane.block_size, first, 0, any.sinks, fetch);
+        for_runs(table, plane.block_size, first, any.begin, any.end, fetch);
+    }
     for_runs(table, plane.block_size, first, 0, any.sinks, take);
     for_runs(table, plane.block_size, first, any.begin, any.end, take);
     return {room.rows, scaled ? room.scales : nullptr, expanded ? DType::f32 : type};

@@ -67,12 +67,11 @@ template <class D>
 HWY_INLINE hn::Vec<D> load_f32(D d, E4M3, const std::byte* from) {
     const hn::Rebind<std::uint8_t, D> bytes;
     const hn::Rebind<std::uint16_t, D> half;
-    const auto code = hn::PromoteTo(half, load_any(bytes, from, static_cast<const std::uint8_t*>(nullptr)));
-    const auto magnitude = hn::And(code, hn::Set(half, 0x7F));
-    const auto sign = hn::ShiftLeft<8>(hn::AndNot(hn::Set(half, 0x7F), code));
-    // 0x7F is NaN: its successor sets the bit that makes the exponent the largest one.
-    const auto nan = hn::ShiftLeft<7>(hn::And(hn::Add(magnitude, hn::Set(half, 1)), hn::Set(half, 0x80)));
-    const auto bits = hn::Or(hn::Or(sign, nan), hn::ShiftLeft<7>(magnitude));
+    const auto code = hn::ShiftLeft<7>(hn::PromoteTo(half, load_any(bytes, from, static_cast<const std::uint8_t*>(nullptr))));
+    const auto magnitude = hn::And(code, hn::Set(half, 0x3F80));
+    // All ones are NaN: their successor has the bit that makes the exponent the largest one.
+    const auto number = hn::OrAnd(magnitude, hn::Add(magnitude, hn::Set(half, 0x80)), hn::Set(half, 0x4000));
+    const auto bits = hn::OrAnd(number, hn::Add(code, code), hn::Set(half, 0x8000));
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
 }
 template <class D>

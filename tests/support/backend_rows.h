@@ -28,6 +28,7 @@ std::unique_ptr<Backend> make_subject(const BackendSubject& subject, Check& chec
 std::vector<Row> operation_rows(const BackendSubject& subject);   // embedding, norms, products, activation, gathering, logits
 std::vector<Row> attention_rows(const BackendSubject& subject);   // cache writes, attention, watched heads
 std::vector<Row> cache_rows(const BackendSubject& subject);       // copies, swaps, poison, overflow, memory
+std::vector<Row> format_rows(const BackendSubject& subject);      // cache precisions: written, read, attended, sealed
 std::vector<Row> pass_rows(const BackendSubject& subject);        // recorded passes, timers
 std::vector<Row> session_rows(const BackendSubject& subject);     // whole runs over tests/fixtures
 
