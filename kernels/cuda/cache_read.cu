@@ -35,8 +35,8 @@ __device__ __forceinline__ void read_row(const ReadRows& args, std::uint32_t tok
 }
 
 // A warp a (token, head).
-__global__ void __launch_bounds__(read_threads) expand_rows(const ReadRows args, const unsigned width) {
-    KVLOUPE_KERNEL(expand_rows);
+__global__ void __launch_bounds__(read_threads) expand_cache_rows(const ReadRows args, const unsigned width) {
+    KVLOUPE_KERNEL(expand_cache_rows);
     KVLOUPE_DYNAMIC_SHARED(float, shared);  // (warps, width)
     const std::uint64_t item = std::uint64_t{blockIdx.x} * read_warps + threadIdx.x / 32;
     if (item >= std::uint64_t{args.count} * args.cache.kv_heads) return;
@@ -74,7 +74,7 @@ cudaError_t read_rows(const ReadRows& args, cudaStream_t stream) {
     if (cache.block_size == 0 || cache.kv_heads == 0 || dim == 0 || dim > 1024 || !readable(tensor) || (tensor.rotate && !turnable(dim)))
         return cudaErrorInvalidValue;
     if (args.count == 0) return cudaSuccess;
-    return launch(expand_rows, blocks_for(std::uint64_t{args.count} * cache.kv_heads), read_threads, read_warps * dim * sizeof(float), stream, args, dim);
+    return launch(expand_cache_rows, blocks_for(std::uint64_t{args.count} * cache.kv_heads), read_threads, read_warps * dim * sizeof(float), stream, args, dim);
 }
 
 cudaError_t turn_rows(const TurnRows& args, cudaStream_t stream) {

@@ -91,8 +91,6 @@ cudaError_t gather_rows(const float* in, const std::uint32_t* rows, std::uint32_
 cudaError_t narrow(const float* in, DType to, std::uint64_t count, void* out, cudaStream_t stream);
 // out (matrix.rows, matrix.cols) as f16: a quantised matrix expanded for cuBLAS. Rows first .. first + count - 1 only.
 cudaError_t expand(const Matrix& matrix, std::uint32_t first, std::uint32_t count, void* out, cudaStream_t stream);
-// out (bytes / 4 rounded down) = NaN in every precision: all bits set.
-cudaError_t poison(void* out, std::uint64_t bytes, cudaStream_t stream);
 
 // --- rotary.cu, cache_write.cu ---
 // Turns q (rows, query_heads, head_dim_k) and k (rows, kv_heads, head_dim_k) in place by the rows' positions and writes k and
