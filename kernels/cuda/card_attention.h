@@ -15,7 +15,8 @@ namespace kvloupe::cuda {
 class CardAttention {
 public:
     CardAttention(Card& card, const BatchUpload& batch)
-        : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_weights(card, "watched attention weights"),
+        : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_turned(card, "turned queries"),
+          m_weights(card, "watched attention weights"),
           m_rows(card, "watched rows") {}
 
     struct Call {
@@ -37,10 +38,12 @@ private:
         CardMemory memory;
     };
     AttentionArgs args_of(const Call& call);
+    // The same, with queries turned where keys are stored turned. False: the step has failed.
+    bool prepare(const Call& call, AttentionArgs& args);
 
     Card& m_card;
     const BatchUpload& m_batch;
-    Scratch m_scratch, m_weights, m_rows;
+    Scratch m_scratch, m_turned, m_weights, m_rows;
     std::vector<Frequencies> m_frequencies;
 };
 

@@ -154,16 +154,6 @@ void expands(Check& check, DType type) {
     }
 }
 
-void poisons(Check& check) {
-    for (std::size_t words : {1u, 2u, 3u, 4u, 5u, 255u, 4097u})
-        for (std::size_t shift : {std::size_t{0}, std::size_t{4}}) {
-            DeviceArray<float> out(std::vector<float>(words, 1.0f), shift);
-            LAUNCHED(cuda::poison(out.data(), words * 4 + 3, nullptr));
-            for (std::size_t i = 0; i < words; ++i) CHECK_EQUAL(std::bit_cast<std::uint32_t>(out.data()[i]), 0xFFFFFFFFu);
-            CHECK_THAT(out.guards_hold());
-        }
-}
-
 void nothing(Check& check) {
     LAUNCHED(cuda::embed({nullptr, DType::f16, 4, 64}, nullptr, 0, nullptr, nullptr));
     LAUNCHED(cuda::rms_norm(nullptr, {nullptr, DType::f32, 1, 64}, 1e-5f, 0, nullptr, nullptr));
@@ -171,7 +161,6 @@ void nothing(Check& check) {
     LAUNCHED(cuda::gather_rows(nullptr, nullptr, 0, 64, nullptr, nullptr));
     LAUNCHED(cuda::narrow(nullptr, DType::f16, 0, nullptr, nullptr));
     LAUNCHED(cuda::expand({nullptr, DType::q8_0, 4, 64}, 4, 0, nullptr, nullptr));
-    LAUNCHED(cuda::poison(nullptr, 3, nullptr));
     CHECK_EQUAL(cuda::narrow(nullptr, DType::q8_0, 0, nullptr, nullptr), cudaErrorInvalidValue);
 }
 
@@ -192,7 +181,6 @@ std::vector<Row> kvloupe::test::rows() {
     all.push_back({"rows are gathered in the order asked for, some twice", gathers});
     each("narrowing rounds as the engine does, bit for bit", {DType::f16, DType::bf16}, narrows);
     each("expanding rows of a matrix gives f16 as the engine rounds it", types, expands);
-    all.push_back({"poison sets all bits of whole words and nothing beside them", poisons});
     all.push_back({"counts of 0 launch nothing, a type that cannot be is refused", nothing});
     return all;
 }

@@ -45,7 +45,9 @@ void compare_blocks(Backend& backend, FilledCache& filled, const FormatCase& c, 
             }
     }
     CHECK_THAT(rows > 0);
-    CHECK_THAT(apart * 200 <= rows);
+    // A rounding of KIVI's extremes moves all rows of its group.
+    const std::size_t at_once = c.keys.keeps_residual() ? c.keys.group : 1;
+    CHECK_BELOW(apart, rows / 200 + 2 * at_once);
 }
 
 void format_row(const BackendSubject& subject, FormatCase c, const std::vector<std::uint32_t>& sizes, Check& check) {
@@ -64,7 +66,8 @@ void format_row(const BackendSubject& subject, FormatCase c, const std::vector<s
         CHECK_EQUAL(got.size(), want.size());
         const bool turned = c.keys.rotate || c.values.rotate;
         // On a card several rows of a sequence meet on tensor cores, which take 16-bit numbers.
-        CHECK_BELOW(relative_difference(got, want, want.size()), !by_itself(subject) ? 2e-3 : turned ? 1e-3 : 1e-5);
+        const double rounded = c.keys.dtype == DType::bf16 || c.values.dtype == DType::bf16 ? 1.5e-2 : 2e-3;
+        CHECK_BELOW(relative_difference(got, want, want.size()), !by_itself(subject) ? rounded : turned ? 1e-3 : 1e-5);
         // What a group of tokens shares, or a block keeps in f16, follows the blocks; nothing else does.
         if (c.keys.keeps_residual() || c.values.keeps_residual()) continue;
         if (first.empty()) first = got;
