@@ -16,6 +16,7 @@ inline constexpr int exit_usage = 2;
 int run_command(const std::vector<std::string>& words);
 int tokenize_command(const std::vector<std::string>& words);
 int devices_command(const std::vector<std::string>& words);
+int size_command(const std::vector<std::string>& words);
 int bench_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.
