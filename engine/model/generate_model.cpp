@@ -51,6 +51,7 @@ public:
         config.parameters = 0;
         config.weight_bytes = 0;
         if (config.rotary_dim == 0) config.rotary_dim = config.head_dim;
+        if (config.layer_shapes.empty()) config.make_uniform();
         if (config.name.empty())
             config.name = "generated " + config.attention_variant() + " " + std::to_string(config.layers) + "x" +
                           std::to_string(config.hidden) + " " + std::string(name_of(m_options.matrices));
@@ -154,6 +155,7 @@ Result<void> check_shape(const GenerateOptions& options) {
                          "Choose another width or type."};
     ModelConfig checked = shape;
     if (checked.rotary_dim == 0) checked.rotary_dim = checked.head_dim;
+    if (checked.layer_shapes.empty()) checked.make_uniform();
     return check_config(checked, "generated model");
 }
 

@@ -191,7 +191,7 @@ cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t 
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if (product.rows == 0 || matrix.rows == 0) return cudaSuccess;
     if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0) return cudaErrorInvalidValue;
-    if (is_packed(matrix.dtype) && !(is_aligned(matrix.data, 16) && is_aligned(product.in, 16)))
+    if (kvloupe::is_packed(matrix.dtype) && !(is_aligned(matrix.data, 16) && is_aligned(product.in, 16)))
         return cudaErrorInvalidValue;
     return with_dtype(matrix.dtype, [&](auto type) { return run_type<decltype(type)::value>(matrix, product, stream); });
 }

@@ -25,6 +25,15 @@ using namespace kvloupe;
 
 namespace {
 
+AttentionShape attention_shape(std::uint32_t query_heads, std::uint32_t kv_heads, std::uint32_t head_dim, float scale) {
+    AttentionShape shape;
+    shape.query_heads = query_heads;
+    shape.kv_heads = kv_heads;
+    shape.head_dim = head_dim;
+    shape.scale = scale;
+    return shape;
+}
+
 constexpr std::uint64_t region_bytes = 512ull << 20;
 
 struct Bench {
@@ -165,9 +174,9 @@ void attention(const Bench& bench) {
     for (const Heads heads : {Heads{32, 8, 128, 24}, Heads{32, 32, 128, 8}, Heads{9, 3, 64, 30}, Heads{32, 1, 128, 32}})
         for (DType type : {DType::f16, DType::bf16, DType::f32}) {
             const std::uint32_t blocks = tokens / block_size;
-            auto cache = bench.backend.kv_cache({heads.layers, blocks, block_size, heads.kv, heads.dim, type, type}, Purpose::kv_cache);
+            auto cache = bench.backend.kv_cache(KvCacheShape::uniform(heads.layers, blocks, block_size, heads.kv, heads.dim, type, type), Purpose::kv_cache);
             if (!cache) std::exit(1);
-            const AttentionShape shape{heads.query, heads.kv, heads.dim, 1 / std::sqrt(static_cast<float>(heads.dim))};
+            const AttentionShape shape = attention_shape(heads.query, heads.kv, heads.dim, 1 / std::sqrt(static_cast<float>(heads.dim)));
             const auto q = buffer_of(bench.backend, std::uint64_t{tokens} * heads.query * heads.dim);
             const auto k = buffer_of(bench.backend, std::uint64_t{tokens} * heads.kv * heads.dim);
             const auto out = buffer_of(bench.backend, std::uint64_t{tokens} * heads.query * heads.dim);
@@ -224,13 +233,14 @@ void small_kernels(const Bench& bench) {
     std::printf("%-46s %10.2f us\n", "rms_norm of 576", rms * 1e6);
     const double silu = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.silu_multiply(*y, *x, 1, 1536); }) / calls;
     std::printf("%-46s %10.2f us\n", "silu_multiply of 1536", silu * 1e6);
-    auto cache = bench.backend.kv_cache({1, 2, 16, 3, 64, DType::f16, DType::f16}, Purpose::kv_cache);
+    auto cache = bench.backend.kv_cache(KvCacheShape::uniform(1, 2, 16, 3, 64, DType::f16, DType::f16), Purpose::kv_cache);
     if (!cache || !bench.backend.begin_batch(batch_of(9, 1, 16))) return;
+    const AttentionShape nine = attention_shape(9, 3, 64, 0.125f);
     const double store = best_of(bench, 20, [&](int) {
-        for (int i = 0; i < calls; ++i) bench.backend.rotary_store(*x, *y, *y, {9, 3, 64, 0.125f}, {10000, 64, RotaryLayout::half_split}, **cache, 0);
+        for (int i = 0; i < calls; ++i) bench.backend.rotary_store(*x, *y, *y, nine, {10000, 64, RotaryLayout::half_split}, **cache, 0);
     }) / calls;
     std::printf("%-46s %10.2f us\n", "rotary_store of 9/3 heads of 64", store * 1e6);
-    const double attend = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.attention(*x, {9, 3, 64, 0.125f}, **cache, 0, *y, nullptr); }) / calls;
+    const double attend = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.attention(*x, nine, **cache, 0, *y, nullptr); }) / calls;
     std::printf("%-46s %10.2f us\n", "decode attention over 10 tokens", attend * 1e6);
 }
 

@@ -145,8 +145,11 @@ private:
     }
 
     AttentionShape shape() const {
-        AttentionShape shape{m_case.query_heads(), m_case.kv_heads, m_case.head_dim,
-                             1.0f / std::sqrt(static_cast<float>(m_case.head_dim))};
+        AttentionShape shape;
+        shape.query_heads = m_case.query_heads();
+        shape.kv_heads = m_case.kv_heads;
+        shape.head_dim = m_case.head_dim;
+        shape.scale = 1.0f / std::sqrt(static_cast<float>(m_case.head_dim));
         shape.span = m_case.span.span;
         shape.rotary = {theta, rotary_dim(), m_case.layout};
         return shape;

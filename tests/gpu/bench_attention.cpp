@@ -29,7 +29,7 @@ public:
 
     // "" or what went wrong.
     std::string prepare() {
-        auto cache = m_backend.kv_cache({m_layers, m_blocks, block_size, kv_heads, head_dim, DType::f16, DType::f16}, Purpose::kv_cache);
+        auto cache = m_backend.kv_cache(KvCacheShape::uniform(m_layers, m_blocks, block_size, kv_heads, head_dim, DType::f16, DType::f16), Purpose::kv_cache);
         if (!cache) return cache.error().message();
         m_cache = std::move(*cache);
         const std::uint32_t rows = m_batch.rows();

@@ -183,7 +183,7 @@ void whole_step(const StepBench& bench, const std::shared_ptr<const Model>& mode
     const std::vector<double> seconds = decode_seconds(plain.of_lane[0]);
     const double step = median(seconds);
     const double weights = static_cast<double>(c.weight_bytes - model->embedding.bytes());
-    const double kv = static_cast<double>(c.kv_bytes_per_token(DType::f16)) * (prompt + output / 2.0);
+    const double kv = 2.0 * c.layers * static_cast<double>(row_bytes(DType::f16, std::uint64_t{c.kv_heads} * c.head_dim)) * (prompt + output / 2.0);
     const double rate = (weights + kv) / step, share = rate / bench.ceilings.copy_bandwidth;
     const std::string measured = fixed(step * 1e6, 0) + " us, " + fixed(rate / 1e9, 0) + " GB/s of weights and KV";
     if (bench.ceilings.copy_bandwidth > 0)

@@ -45,7 +45,7 @@ void residual(const BackendSubject& subject, Check& check) {
     auto backend = make_subject(subject, check);
     if (!backend) return;
     const std::uint64_t before = backend->info().free_bytes;
-    auto cache = backend->kv_cache({32, 1024, 16, 8, 128, DType::f16, DType::f16}, Purpose::kv_cache);
+    auto cache = backend->kv_cache(KvCacheShape::uniform(32, 1024, 16, 8, 128, DType::f16, DType::f16), Purpose::kv_cache);
     CHECK_THAT(bool(cache));
     const std::uint64_t taken = before - backend->info().free_bytes, counted = (*cache)->bytes();
     check.note("the driver says " + shown(taken) + " bytes for a pool of " + shown(counted));

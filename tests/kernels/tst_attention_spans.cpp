@@ -23,7 +23,11 @@ struct Case {
 };
 
 AttentionShape shape_of(const Case& c) {
-    AttentionShape shape{query_heads, kv_heads, head_dim, 1.0f / std::sqrt(float(head_dim))};
+    AttentionShape shape;
+    shape.query_heads = query_heads;
+    shape.kv_heads = kv_heads;
+    shape.head_dim = head_dim;
+    shape.scale = 1.0f / std::sqrt(float(head_dim));
     shape.span = c.span;
     shape.rotary = {100.0f, 24, c.layout};
     return shape;
@@ -57,7 +61,7 @@ Filled fill(const Case& c, unsigned seed) {
     f.backend = cpu_backend(c.threads);
     std::uint32_t blocks = 0;
     f.batch = make_batch(c.pieces, c.block_size, seed, blocks);
-    f.cache = std::move(*f.backend->kv_cache({2, blocks, c.block_size, kv_heads, head_dim, c.dtype, c.dtype}, Purpose::kv_cache));
+    f.cache = std::move(*f.backend->kv_cache(KvCacheShape::uniform(2, blocks, c.block_size, kv_heads, head_dim, c.dtype, c.dtype), Purpose::kv_cache));
     auto& cache = static_cast<cpu::CpuKvCache&>(*f.cache);
     for (std::uint32_t b = 0; b < blocks; ++b) f.backend->poison_block(cache, b);
     const AttentionShape shape = shape_of(c);
@@ -298,7 +302,7 @@ void aGroupReadsAndWritesThroughItsOwnTable(Check& check) {
     auto backend = cpu_backend(2);
     std::uint32_t blocks = 0;
     Batch batch = make_batch(c.pieces, c.block_size, 5, blocks);
-    const auto cache = std::move(*backend->kv_cache({2, 2 * blocks, c.block_size, kv_heads, head_dim, DType::f16, DType::f16}, Purpose::kv_cache));
+    const auto cache = std::move(*backend->kv_cache(KvCacheShape::uniform(2, 2 * blocks, c.block_size, kv_heads, head_dim, DType::f16, DType::f16), Purpose::kv_cache));
     for (std::uint32_t b = 0; b < 2 * blocks; ++b) backend->poison_block(*cache, b);
     const Batch one = batch;
     batch.block_tables.clear();

@@ -141,7 +141,7 @@ void aBlockComesBackFromTheHostAsItWas(Check& check, const ABlockComesBackFromTh
 
 void hostBlocksBeyondAnyMemoryAreRefused(Check& check) {
     auto backend = cpu_backend(1);
-    auto cache = backend->kv_cache({1u << 16, 2, 1, 1, 8, DType::f32, DType::f32}, Purpose::activations);
+    auto cache = backend->kv_cache(KvCacheShape::uniform(1u << 16, 2, 1, 1, 8, DType::f32, DType::f32), Purpose::activations);
     CHECK_THAT(bool(cache));
     auto host = backend->host_blocks(**cache, 0xFFFFFFFF);
     CHECK_THAT(!host && !host.error().sentence.empty() && !host.error().hint.empty());
@@ -218,7 +218,7 @@ Cases<ShapesThatHoldNothingOrTooMuchAreRefusedCase> shapesThatHoldNothingOrTooMu
 }
 void shapesThatHoldNothingOrTooMuchAreRefused(Check& check, const ShapesThatHoldNothingOrTooMuchAreRefusedCase& row) {
     auto backend = cpu_backend(1);
-    auto cache = backend->kv_cache({row.layers, row.blocks, row.block_size, 8, 128, DType(row.type), DType::f16}, Purpose::kv_cache);
+    auto cache = backend->kv_cache(KvCacheShape::uniform(row.layers, row.blocks, row.block_size, 8, 128, DType(row.type), DType::f16), Purpose::kv_cache);
     CHECK_THAT(!cache);
     CHECK_THAT(!cache.error().sentence.empty() && !cache.error().hint.empty());
     CHECK_EQUAL(backend->memory().kv_cache, 0u);

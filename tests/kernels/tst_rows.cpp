@@ -222,7 +222,7 @@ void rotationEqualsTheScalarTwinAndTheCacheHoldsWhatWasRotated(Check& check, con
     std::vector<float> q = random_floats(rows * 2 * d, 1), k = random_floats(rows * d, 2);
     const std::vector<float> v = random_floats(rows * d, 3);
     auto backend = cpu_backend(2);
-    auto cache = backend->kv_cache({1, blocks, block_size, 1, d, DType(row.type), DType(row.type)}, Purpose::kv_cache);
+    auto cache = backend->kv_cache(KvCacheShape::uniform(1, blocks, block_size, 1, d, DType(row.type), DType(row.type)), Purpose::kv_cache);
     CHECK_THAT(bool(cache));
     auto q_buffer = upload(*backend, q), k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
     CHECK_THAT(bool(backend->begin_batch(batch)));

@@ -57,7 +57,7 @@ Outcome attend(Backend& backend, const Case& c) {
     Outcome outcome;
     std::uint32_t blocks = 0;
     const Batch batch = make_batch(c.pieces, c.block_size, 5, blocks);
-    auto cache = backend.kv_cache({2, blocks, c.block_size, c.kv_heads, c.head_dim, c.k, c.v}, Purpose::kv_cache);
+    auto cache = backend.kv_cache(KvCacheShape::uniform(2, blocks, c.block_size, c.kv_heads, c.head_dim, c.k, c.v), Purpose::kv_cache);
     if (!cache) return outcome.problem = cache.error().sentence, outcome;
     for (std::uint32_t block = 0; block < blocks; ++block) backend.poison_block(**cache, block);
     const AttentionShape shape = shape_of(c);

@@ -32,7 +32,7 @@ Batch in_block(std::uint32_t block, std::uint32_t rows, std::uint32_t first) {
 class Pool {
 public:
     Pool(Backend& backend, DType k, DType v) : m_backend(backend) {
-        auto cache = backend.kv_cache({layers, 6, block_size, kv_heads, head_dim, k, v}, Purpose::kv_cache);
+        auto cache = backend.kv_cache(KvCacheShape::uniform(layers, 6, block_size, kv_heads, head_dim, k, v), Purpose::kv_cache);
         if (cache) m_cache = std::move(*cache);
     }
     KvCache* cache() { return m_cache.get(); }
@@ -170,8 +170,8 @@ void memory_row(const BackendSubject& subject, Check& check) {
     const StoredMatrix matrix(DType::q4_0, 64, 96, 1);
     auto weight = backend->weight(matrix.tensor());
     auto buffer = backend->buffer(1000, Purpose::activations);
-    auto cache = backend->kv_cache({2, 5, 16, 2, 32, DType::f16, DType::f32}, Purpose::kv_cache);
-    auto scratch = backend->kv_cache({1, 5, 16, 2, 32, DType::f16, DType::f16}, Purpose::activations);
+    auto cache = backend->kv_cache(KvCacheShape::uniform(2, 5, 16, 2, 32, DType::f16, DType::f32), Purpose::kv_cache);
+    auto scratch = backend->kv_cache(KvCacheShape::uniform(1, 5, 16, 2, 32, DType::f16, DType::f16), Purpose::activations);
     CHECK_THAT(bool(weight) && bool(buffer) && bool(cache) && bool(scratch));
     CHECK_EQUAL(backend->memory().weights, (*weight)->bytes());
     CHECK_EQUAL(backend->memory().kv_cache, (*cache)->bytes());

@@ -40,7 +40,7 @@ std::unique_ptr<MiniPass> MiniPass::make(Backend& backend, DType type, std::stri
     buffer(pass->m_logits, vocabulary);
     buffer(pass->m_spare, 1);
     if (!why.empty()) return nullptr;
-    auto cache = backend.kv_cache({1, 1 + most_sequences * blocks_of_a_sequence, block_size, kv_heads, head_dim, DType::f16, DType::f16},
+    auto cache = backend.kv_cache(KvCacheShape::uniform(1, 1 + most_sequences * blocks_of_a_sequence, block_size, kv_heads, head_dim, DType::f16, DType::f16),
                                   Purpose::kv_cache);
     if (!cache) return why = cache.error().sentence, nullptr;
     pass->m_cache = std::move(*cache);

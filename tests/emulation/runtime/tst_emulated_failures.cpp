@@ -73,7 +73,7 @@ void full_card(Check& check) {
     CHECK_THAT(!(*backend)->kv_cache(shape, Purpose::kv_cache));
     shape.blocks = most;
     CHECK_THAT(bool((*backend)->kv_cache(shape, Purpose::kv_cache)));  // a refusal is no fault: the card goes on
-    auto small = (*backend)->kv_cache({1, 2, 16, 1, 32, DType::f16, DType::f16}, Purpose::kv_cache);
+    auto small = (*backend)->kv_cache(KvCacheShape::uniform(1, 2, 16, 1, 32, DType::f16, DType::f16), Purpose::kv_cache);
     CHECK_THAT(bool(small));
     const auto host = (*backend)->host_blocks(**small, 0x7FFFFFFF);
     CHECK_THAT(!host && contains(host.error().sentence, "main memory"));
