@@ -135,6 +135,7 @@ void SizeDialog::buildLayout() {
     m_result->setMinimumHeight(230);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close);
     buttons->addButton(m_copy, QDialogButtonBox::ActionRole);
+    buttons->button(QDialogButtonBox::Close)->setText(tr("Close"));  // Alt+C is the context's; Esc closes
     // Enter in a field means that field, not the end of the dialog.
     for (QPushButton* button : {m_copy, m_browse, buttons->button(QDialogButtonBox::Close)}) {
         button->setAutoDefault(false);

@@ -95,10 +95,10 @@ ActivationReserve activation_of(const SizeReport& report, const StageSize& stage
 
 void count_weights(SizeReport& report, const ModelParameters& counted) {
     const SizedModel& model = report.model;
-    report.parameters_counted = model.stored_parameters > 0;
+    report.parameters_counted = model.stored_parameters > 0 && model.packed_by.empty();
     report.parameters = report.parameters_counted ? model.stored_parameters : counted.sum();
     report.weight_dtype = report.request.weights.value_or(model.weight_dtype);
-    report.weights_stored = report.parameters_counted && !report.request.weights;
+    report.weights_stored = model.stored_bytes > 0 && !report.request.weights;
     report.weight_bytes = report.weights_stored ? model.stored_bytes : bytes_of(report.parameters, report.weight_dtype);
 }
 
@@ -124,6 +124,9 @@ std::uint64_t fit(std::uint64_t usable, const StageSize& stage) {
 void add_notes(SizeReport& report) {
     const ModelConfig& config = report.model.config;
     report.notes.insert(report.notes.end(), report.model.notes.begin(), report.model.notes.end());
+    if (!report.model.packed_by.empty() && !report.weights_stored)
+        report.notes.push_back("The model's weights are packed (quantization_config: " + in_quotes(report.model.packed_by) +
+                               "); here they are counted in " + std::string(name_of(report.weight_dtype)) + ".");
     if (config.context_length > 0 && report.request.context > config.context_length)
         report.notes.push_back("The context is longer than the " + grouped(config.context_length) + " tokens that the model was made for.");
     for (const KvLayerSize& layer : report.layers)

@@ -132,19 +132,17 @@ bool looks_like_a_path(const std::string& model) {
 }  // namespace
 
 Result<SizedModel> sized_model_from_config(std::span<const std::byte> bytes, const std::string& path) {
-    Result<json> document = parse_json(bytes, path);
+    const Result<json> document = parse_json(bytes, path);
     if (!document) return document.error();
     if (document->is_object() && document->contains("requests"))
         return Error{path + " is a scenario, not the configuration of a model", "Give the model that it names."};
     SizedModel model;
-    if (document->is_object() && document->contains("quantization_config")) {
-        document->erase("quantization_config");
-        model.notes.push_back("The weights are quantised (quantization_config); they are counted unpacked, --weights counts them in "
-                              "another precision.");
-    }
-    const std::string text = document->dump(-1, ' ', false, json::error_handler_t::replace);
-    Result<HfConfig> parsed = parse_hf_config(std::as_bytes(std::span(text)), path);
+    Result<HfConfig> parsed = parse_hf_config(bytes, path);
     if (!parsed) return parsed.error();
+    model.packed_by = parsed->packed_by;
+    if (parsed->extra_layers > 0)
+        model.notes.push_back("Without the layers behind the model's that predict several tokens at once (num_nextn_predict_layers " +
+                              std::to_string(parsed->extra_layers) + ").");
     model.config = std::move(parsed->model);
     if (model.config.layer_shapes.empty()) model.config.make_uniform();
     model.config.name = fs::path(path).filename().string();

@@ -21,7 +21,7 @@ namespace kvloupe {
 // say; a file that is no model; a name that is not in the table (the nearest ones are named).
 Result<SizedModel> find_sized_model(const std::string& model, const KnownModels& known);
 
-// A config.json. Weights packed by a quantization_config are counted in the precision that torch_dtype names, and a note says so.
+// A config.json. Weights that a quantization_config packs are counted in the precision that torch_dtype names.
 Result<SizedModel> sized_model_from_config(std::span<const std::byte> bytes, const std::string& path);
 
 // An entry of the GPU table by its name or an unambiguous beginning ("h100"), whatever the case. Error: the nearest are named.

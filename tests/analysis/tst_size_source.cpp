@@ -25,11 +25,14 @@ Cases<std::string> models_with_tensors() {
     for (const std::string& bundled : names_in(source_folder + "/resources/models"))
         if (const std::string folder = source_folder + "/resources/models/" + bundled; file_exists(folder + "/config.json"))
             cases.add("bundled " + bundled, folder);
-    for (const std::string& name : names_in(source_folder + "/tests/fixtures", "tiny-")) {
-        const std::string folder = source_folder + "/tests/fixtures/" + name;
-        if (file_exists(folder + "/model.safetensors") || file_exists(folder + "/model.safetensors.index.json")) cases.add(name, folder);
-        for (const std::string& file : names_in(folder, name, ".gguf")) cases.add(file, folder + "/" + file);
-    }
+    const auto add = [&cases](const std::string& folder, const std::string& name) {
+        const std::string path = folder + "/" + name;
+        if (file_exists(path + "/model.safetensors") || file_exists(path + "/model.safetensors.index.json")) cases.add(name, path);
+        for (const std::string& file : names_in(path, "", ".gguf")) cases.add(name + ", " + file, path + "/" + file);
+    };
+    const std::string fixtures = source_folder + "/tests/fixtures";
+    for (const std::string& name : names_in(fixtures, "tiny-")) add(fixtures, name);
+    for (const std::string& name : names_in(fixtures + "/tiny-family")) add(fixtures + "/tiny-family", name);
     return cases;
 }
 void theShapeCountsWhatTheTensorsHold(Check& check, const std::string& path) {
@@ -99,12 +102,20 @@ void aConfigIsKnownByItsKeys(Check& check) {
 
 void packedWeightsAreCountedUnpackedAndSaidToBe(Check& check) {
     const std::string text = R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
-        "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 256,
+        "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096,
         "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}})";
     const auto model = sized_model_from_config(std::as_bytes(std::span(text)), "config.json");
     if (!succeeded(check, model, "sized_model_from_config", __FILE__, __LINE__)) return;
-    CHECK_EQUAL(model->notes.size(), std::size_t{1});
-    CHECK_OR_SAY(contains(model->notes[0], "quantization_config"), model->notes[0]);
+    const auto unpacked = size_report(*model, {});
+    CHECK_THAT(unpacked);
+    CHECK_EQUAL(unpacked->weight_bytes, 2 * unpacked->parameters);
+    CHECK_EQUAL(unpacked->notes.size(), std::size_t{1});
+    CHECK_OR_SAY(contains(unpacked->notes[0], "'fp8'") && contains(unpacked->notes[0], "bf16"), unpacked->notes[0]);
+    SizeRequest request;
+    request.weights = DType::fp8_e4m3;
+    const auto packed = size_report(*model, request);
+    CHECK_THAT(packed);
+    CHECK_EQUAL(packed->weight_bytes, unpacked->parameters);
 }
 
 void halfAFolderIsCountedByItsShape(Check& check) {
