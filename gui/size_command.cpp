@@ -95,7 +95,7 @@ void print_lines(const SizeReport& report) {
         else std::printf("  %-*s %s\n", width, line.label.c_str(), line.text.c_str());
         first = false;
     }
-    std::printf("  %-*s predicted from the shape; nothing was measured\n", width, "origin");
+    std::printf("  %-*s predicted from the shape; nothing was measured\n", width, "Origin");
     std::fflush(stdout);
 }
 

@@ -15,7 +15,6 @@
 #include <QFileDialog>
 #include <QFormLayout>
 #include <QHBoxLayout>
-#include <QLabel>
 #include <QLineEdit>
 #include <QPushButton>
 #include <QSpinBox>
@@ -55,7 +54,7 @@ SizeDialog::SizeDialog(KnownModels known, const QString& model, QWidget* parent)
       m_values(precisions()), m_gpu(new QComboBox), m_browse(new QPushButton(tr("&File…"))),
       m_context(spin(1000000000, 4096, tr(" tokens"))), m_batch(spin(1000000, 1, {})),
       m_kvHeads(spin(100000, 0, {}, tr("the model's"))), m_tensor(spin(100000, 1, {})), m_pipeline(spin(100000, 1, {})),
-      m_utilization(new QDoubleSpinBox), m_problem(new QLabel), m_result(new QTextBrowser), m_copy(new QPushButton(tr("Cop&y"))) {
+      m_utilization(new QDoubleSpinBox), m_result(new QTextBrowser), m_copy(new QPushButton(tr("Cop&y"))) {
     setWindowTitle(tr("Size of a KV cache"));
     buildFields();
     buildLayout();
@@ -69,6 +68,9 @@ SizeDialog::SizeDialog(KnownModels known, const QString& model, QWidget* parent)
     }
     m_name->setFocus();
 }
+
+// A field that loses the focus says that it was edited: while there is someone to hear it.
+SizeDialog::~SizeDialog() { hide(); }
 
 void SizeDialog::buildFields() {
     m_case->addItem(tr("Choose…"));
@@ -93,9 +95,10 @@ void SizeDialog::buildFields() {
     connect(m_name, &QComboBox::activated, this, &SizeDialog::findModel);
     connect(m_name->lineEdit(), &QLineEdit::editingFinished, this, &SizeDialog::findModel);
     connect(m_browse, &QPushButton::clicked, this, &SizeDialog::chooseFile);
-    for (QComboBox* box : {m_keys, m_values, m_gpu}) connect(box, &QComboBox::currentIndexChanged, this, &SizeDialog::update);
+    for (QComboBox* box : {m_keys, m_values}) connect(box, &QComboBox::currentIndexChanged, this, &SizeDialog::leaveCase);
     for (QSpinBox* box : {m_context, m_batch, m_kvHeads, m_tensor, m_pipeline})
-        connect(box, &QSpinBox::valueChanged, this, &SizeDialog::update);
+        connect(box, &QSpinBox::valueChanged, this, &SizeDialog::leaveCase);
+    connect(m_gpu, &QComboBox::currentIndexChanged, this, &SizeDialog::update);
     connect(m_utilization, &QDoubleSpinBox::valueChanged, this, &SizeDialog::update);
     connect(m_copy, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(text()); });
 }
@@ -125,9 +128,6 @@ void SizeDialog::buildLayout() {
     fields->addLayout(left, 3);
     fields->addSpacing(18);
     fields->addLayout(right, 2);
-    m_problem->setWordWrap(true);
-    m_problem->setObjectName(QStringLiteral("problem"));
-    m_problem->hide();
     m_result->setObjectName(QStringLiteral("result"));
     m_result->setAccessibleName(tr("Result"));
     m_result->setTabChangesFocus(true);
@@ -144,7 +144,6 @@ void SizeDialog::buildLayout() {
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
     auto* layout = new QVBoxLayout(this);
     layout->addLayout(fields);
-    layout->addWidget(m_problem);
     layout->addWidget(m_result, 1);
     layout->addWidget(buttons);
     resize(860, 560);
@@ -162,8 +161,8 @@ void SizeDialog::showCase(int index) {
     m_values->setCurrentText(shown(name_of(chosen.dtype)));
     m_tensor->setValue(1);
     m_pipeline->setValue(1);
-    m_filling = false;
     findModel();
+    m_filling = false;
     update();
 }
 
@@ -178,13 +177,20 @@ void SizeDialog::chooseFile() {
 // Files are read once per name, not at every change of a number.
 void SizeDialog::findModel() {
     const QString typed = m_name->currentText().trimmed();
-    if (typed == m_modelText && (m_model || !m_problem->isHidden())) return;
+    if (typed == m_modelText) return;
     m_modelText = typed;
     m_model.reset();
     const auto path = resolve_model(typed.toStdString());
     Result<SizedModel> found = path ? find_sized_model(*path, m_known) : Result<SizedModel>(path.error());
     if (found) m_model = std::move(*found);
-    else m_problem->setText(QString::fromStdString(found.error().message()));
+    else m_modelProblem = QString::fromStdString(found.error().message());
+    leaveCase();
+}
+
+// A field that was changed by hand is no longer the everyday case's.
+void SizeDialog::leaveCase() {
+    if (m_filling) return;
+    m_case->setCurrentIndex(0);
     update();
 }
 
@@ -204,20 +210,20 @@ SizeRequest SizeDialog::request() const {
 void SizeDialog::update() {
     if (m_filling) return;
     m_report.reset();
+    m_problem = m_model ? QString() : m_modelProblem;
     m_utilization->setEnabled(m_gpu->currentIndex() > 0);
     if (m_model) {
         auto report = size_report(*m_model, request());
         if (report) m_report = std::move(*report);
-        else m_problem->setText(QString::fromStdString(report.error().message()));
+        else m_problem = QString::fromStdString(report.error().message());
     }
-    m_problem->setVisible(!m_report);
     m_copy->setEnabled(m_report.has_value());
     showResult();
 }
 
 void SizeDialog::showResult() {
     if (!m_report) {
-        m_result->clear();
+        m_result->setPlainText(m_problem);
         return;
     }
     const QString muted = palette().color(QPalette::PlaceholderText).name();
@@ -225,7 +231,7 @@ void SizeDialog::showResult() {
     bool first = true;
     for (const SizeLine& line : size_lines(*m_report)) {
         const QString label = shown(line.label).toHtmlEscaped(), text = shown(line.text).toHtmlEscaped();
-        const bool result = line.label == "KV of a sequence" || line.label == "KV of the batch" || line.label == "fit" || first;
+        const bool result = line.label == "KV of a sequence" || line.label == "KV of the batch" || line.label == "Fit" || first;
         html += QStringLiteral("<tr><td style='color:%1; white-space:pre; padding-right:12px'>%2</td><td>%3</td></tr>")
                     .arg(first ? palette().color(QPalette::Text).name() : muted, first ? QStringLiteral("<b>%1</b>").arg(label) : label,
                          result ? QStringLiteral("<b>%1</b>").arg(text) : text);
@@ -236,8 +242,6 @@ void SizeDialog::showResult() {
     if (m_case->currentIndex() > 0) html += QStringLiteral("<p style='color:%1'>%2</p>").arg(muted, shown(size_cases_remark()).toHtmlEscaped());
     m_result->setHtml(html);
 }
-
-QString SizeDialog::problem() const { return m_problem->isHidden() ? QString() : m_problem->text(); }
 
 QString SizeDialog::text() const {
     if (!m_report) return {};

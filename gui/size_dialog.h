@@ -13,7 +13,6 @@
 
 class QComboBox;
 class QDoubleSpinBox;
-class QLabel;
 class QPushButton;
 class QSpinBox;
 class QTextBrowser;
@@ -29,9 +28,11 @@ public:
     // model: a known name, bundled:NAME or a path; empty: the first everyday case is shown.
     SizeDialog(KnownModels known, const QString& model, QWidget* parent = nullptr);
 
+    ~SizeDialog() override;
+
     // What the fields ask for and how it came out; empty while the problem says why there is nothing.
     const std::optional<SizeReport>& report() const { return m_report; }
-    QString problem() const;
+    const QString& problem() const { return m_problem; }
     // The result as plain text, one line each.
     QString text() const;
 
@@ -41,6 +42,7 @@ private:
     void showCase(int index);
     void chooseFile();
     void findModel();
+    void leaveCase();
     void update();
     void showResult();
     SizeRequest request() const;
@@ -48,12 +50,13 @@ private:
     KnownModels m_known;
     QString m_modelText;                     // what m_model was found by
     std::optional<SizedModel> m_model;
+    QString m_modelProblem;                  // why there is none
+    QString m_problem;                       // why there is no report
     std::optional<SizeReport> m_report;
     QComboBox *m_case, *m_name, *m_keys, *m_values, *m_gpu;
     QPushButton* m_browse;
     QSpinBox *m_context, *m_batch, *m_kvHeads, *m_tensor, *m_pipeline;
     QDoubleSpinBox* m_utilization;
-    QLabel* m_problem;
     QTextBrowser* m_result;
     QPushButton* m_copy;
     bool m_filling = false;                  // fields are being set together

@@ -78,8 +78,10 @@ std::string weights_text(const SizeReport& report) {
 void add_gpus(const SizeReport& report, std::vector<SizeLine>& lines) {
     const Parallel& parallel = report.request.parallel;
     if (parallel.gpus() > 1) {
-        lines.push_back({"GPUs", grouped(parallel.gpus()) + ": " + counted(parallel.pipeline, "stage") + " of " +
-                                     counted(parallel.tensor, "GPU") + " each"});
+        lines.push_back({"GPUs", grouped(parallel.gpus()) +
+                                     (parallel.pipeline == 1 ? " that share every layer"
+                                      : parallel.tensor == 1 ? ", a stage each"
+                                                             : ": " + counted(parallel.pipeline, "stage") + " of " + grouped(parallel.tensor))});
         // Stages that cost the same stand together.
         for (std::size_t i = 0; i < report.stages.size();) {
             const StageSize& stage = report.stages[i];
@@ -87,8 +89,8 @@ void add_gpus(const SizeReport& report, std::vector<SizeLine>& lines) {
             while (end < report.stages.size() && report.stages[end].layers == stage.layers &&
                    report.stages[end].kv_bytes == stage.kv_bytes && report.stages[end].weight_bytes == stage.weight_bytes)
                 ++end;
-            std::string name = "each GPU";
-            if (parallel.pipeline > 1) name = end - i > 1 ? "stages " + grouped(i) + " to " + grouped(end - 1) : "stage " + grouped(i);
+            std::string name = "Each GPU";
+            if (parallel.pipeline > 1) name = end - i > 1 ? "Stages " + grouped(i) + " to " + grouped(end - 1) : "Stage " + grouped(i);
             std::string text = counted(stage.layers, "layer") + ": KV " + grouped(stage.kv_bytes_per_token) + " B per token, " +
                                exact_bytes(stage.kv_bytes) + "; weights " + short_bytes(stage.weight_bytes) + "; activations " +
                                short_bytes(stage.activation.bytes());
@@ -112,11 +114,11 @@ void add_gpus(const SizeReport& report, std::vector<SizeLine>& lines) {
     std::string fits = counted(*report.sequences_that_fit, "sequence") + " of " + counted(report.request.context, "token");
     if (report.request.batch > 1)
         fits += *report.sequences_that_fit >= report.request.batch ? "; the batch fits" : "; the batch does not fit";
-    lines.push_back({"fit", std::move(fits)});
+    lines.push_back({"Fit", std::move(fits)});
     if (parallel.gpus() == 1 && !report.model.config.experts.present()) {
         char bound[64];
         std::snprintf(bound, sizeof bound, "%.3g ms", 1e3 * decode_bound_seconds(*gpu, report.weight_bytes, report.kv_bytes));
-        lines.push_back({"decode step", std::string("at least ") + bound + ": weights and the batch's cache read once at the data sheet's bandwidth"});
+        lines.push_back({"Decode step", std::string("at least ") + bound + ": weights and the batch's cache read once at the data sheet's bandwidth"});
     }
 }
 
@@ -173,24 +175,25 @@ std::vector<SizeLine> size_lines(const SizeReport& report) {
     for (const SizeFactor& factor : factors) {
         if (factors.size() == 1 && factor.each.window == 0) break;
         const std::uint64_t kept = factor.each.tokens_kept(request.context);
-        lines.push_back({"", counted(factor.layers, "layer") + (factor.each.window > 0 ? ", window " + grouped(factor.each.window) : "") +
-                                 ": " + counted(kept, "token") + " = " + exact_bytes(factor.layers * factor.each.bytes(request.context))});
+        std::string keep = counted(factor.layers, "layer") + (factor.layers == 1 ? " keeps " : " keep ") + counted(kept, "token");
+        if (factor.each.window > 0) keep += kept == factor.each.window ? ", the window" : " of a window of " + grouped(factor.each.window);
+        lines.push_back({"", keep + ": " + exact_bytes(factor.layers * factor.each.bytes(request.context))});
     }
     // Where every token costs the same, the product can be checked by hand.
     const bool product = report.sequence_bytes == request.context * report.kv_bytes_per_token;
-    lines.push_back({"KV of a sequence", (product ? counted(request.context, "token") + " × " + grouped(report.kv_bytes_per_token) + " B"
-                                                  : counted(request.context, "token")) +
-                                             " = " + exact_bytes(report.sequence_bytes)});
+    lines.push_back({"KV of a sequence", counted(request.context, "token") +
+                                             (product ? " × " + grouped(report.kv_bytes_per_token) + " B = " : ": ") +
+                                             exact_bytes(report.sequence_bytes)});
     if (request.batch > 1)
         lines.push_back({"KV of the batch", counted(request.batch, "sequence") + " × " + grouped(report.sequence_bytes) + " B = " +
                                                 exact_bytes(report.kv_bytes)});
-    if (report.fixed_bytes > 0) lines.push_back({"scales of the pool", grouped(report.fixed_bytes) + " B, once"});
-    lines.push_back({"weights", weights_text(report)});
+    if (report.fixed_bytes > 0) lines.push_back({"Scales of the pool", grouped(report.fixed_bytes) + " B, once"});
+    lines.push_back({"Weights", weights_text(report)});
     if (request.parallel.gpus() == 1)
-        lines.push_back({"activations", activation_formula(report.stages.front().activation) + ", an estimate"});
+        lines.push_back({"Activations", activation_formula(report.stages.front().activation) + ", an estimate"});
     add_gpus(report, lines);
-    for (const std::string& assumed : report.model.config.assumed) lines.push_back({"assumed", assumed, true});
-    for (const std::string& note : report.notes) lines.push_back({"note", note, true});
+    for (const std::string& assumed : report.model.config.assumed) lines.push_back({"Assumed", assumed, true});
+    for (const std::string& note : report.notes) lines.push_back({"Note", note, true});
     return lines;
 }
 

@@ -80,8 +80,8 @@ void everyFactorIsNamed(Check& check) {
     if (!gqa) return;
     CHECK_EQUAL(line_of(*gqa, "KV per token"), "2 × 32 layers × 8 KV heads × 128 values × 2 B = 131,072 B (128 KiB)");
     CHECK_EQUAL(line_of(*gqa, "KV of a sequence"), "4,096 tokens × 131,072 B = 536,870,912 B (512 MiB)");
-    CHECK_EQUAL(line_of(*gqa, "weights"), "8,030,261,248 parameters (from the shape) × 2 B (bf16) = 16,060,522,496 B (14.96 GiB)");
-    CHECK_EQUAL(line_of(*gqa, "activations"),
+    CHECK_EQUAL(line_of(*gqa, "Weights"), "8,030,261,248 parameters (from the shape) × 2 B (bf16) = 16,060,522,496 B (14.96 GiB)");
+    CHECK_EQUAL(line_of(*gqa, "Activations"),
                 "2,048 rows × (2 × 4,096 hidden + 43,008 of the feed-forward part) × 2 B + 256 rows × 128,256 logits × 4 B = "
                 "341,049,344 B (325.2 MiB), an estimate");
     SizeRequest mixed;
@@ -114,8 +114,8 @@ void windowsStandApart(Check& check) {
     CHECK_EQUAL(factors[1].layers, 4u);
     std::string all;
     for (const SizeLine& line : size_lines(*report)) all += line.label + ": " + line.text + "\n";
-    CHECK_OR_SAY(contains(all, "22 layers, window 512: 512 tokens = 11,534,336 B"), all);
-    CHECK_OR_SAY(contains(all, "4 layers: 32,768 tokens = 134,217,728 B"), all);
+    CHECK_OR_SAY(contains(all, "22 layers keep 512 tokens, the window: 11,534,336 B"), all);
+    CHECK_OR_SAY(contains(all, "4 layers keep 32,768 tokens: 134,217,728 B"), all);
 }
 
 void tensorParallelDividesHeadsAndWeights(Check& check) {
@@ -139,7 +139,7 @@ void aLatentIsReplicatedAndSaidToBe(Check& check) {
     const auto report = report_of(check, "DeepSeek-V3", request);
     if (!report) return;
     CHECK_EQUAL(report->kv_bytes_per_gpu(), report->kv_bytes);
-    CHECK_OR_SAY(contains(line_of(*report, "note"), "latent"), line_of(*report, "note"));
+    CHECK_OR_SAY(contains(line_of(*report, "Note"), "latent"), line_of(*report, "Note"));
 }
 
 void stagesHoldTheirLayersAndEnds(Check& check) {

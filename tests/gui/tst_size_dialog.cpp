@@ -20,7 +20,8 @@
 #include <QTextBrowser>
 #include <QTimer>
 
-#include <functional>
+#include <memory>
+#include <stdexcept>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -85,7 +86,13 @@ private Q_SLOTS:
             cases->setCurrentIndex(i);
             QVERIFY2(dialog.report(), qPrintable(dialog.problem()));
             QCOMPARE(dialog.report()->kv_bytes, quint64(gibibytes[i - 1] * (1 << 30)));
+            QCOMPARE(cases->currentIndex(), i);
         }
+        field<QComboBox>(dialog, QStringLiteral("GPU"))->setCurrentIndex(1);
+        QCOMPARE(cases->currentIndex(), 1);
+        field<QSpinBox>(dialog, QStringLiteral("Context"))->setValue(5000);  // no longer that case
+        QCOMPARE(cases->currentIndex(), 0);
+        QCOMPARE(dialog.report()->kv_bytes, quint64(5000) * 131072);
     }
 
     void fieldsAreReachedAndSetByTheKeyboard() {
@@ -145,11 +152,11 @@ private Q_SLOTS:
         SizeDialog dialog(table(), QStringLiteral("GPT-2 XL"));
         auto* tensor = field<QSpinBox>(dialog, QStringLiteral("Tensor parallel"));
         auto* result = dialog.findChild<QTextBrowser*>(QStringLiteral("result"));
-        QVERIFY(!result->toPlainText().isEmpty());
+        QVERIFY(result->toPlainText().contains(QStringLiteral("KV per token")));
         tensor->setValue(2);
         QVERIFY(!dialog.report());
         QVERIFY2(dialog.problem().contains(QStringLiteral("25 query heads")), qPrintable(dialog.problem()));
-        QVERIFY(result->toPlainText().isEmpty());  // no numbers beside fields that they do not belong to
+        QCOMPARE(result->toPlainText(), dialog.problem());  // no numbers beside fields that they do not belong to
         tensor->setValue(5);
         QVERIFY(dialog.report());
         QVERIFY(dialog.problem().isEmpty());
@@ -163,6 +170,14 @@ private Q_SLOTS:
         Q_EMIT name->lineEdit()->editingFinished();
         QVERIFY2(dialog.report(), qPrintable(dialog.problem()));
         QVERIFY(dialog.report()->weights_stored);
+    }
+
+    void aDialogMayEndWhileItIsShown() {
+        auto dialog = std::make_unique<SizeDialog>(table(), QStringLiteral("GPT-2"));
+        dialog->show();
+        QVERIFY(QTest::qWaitForWindowActive(dialog.get()));
+        field<QComboBox>(*dialog, QStringLiteral("Model"))->setFocus();
+        dialog.reset();
     }
 
     void theResultCanBeCopied() {
