@@ -21,7 +21,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* usage =
-    "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--dtype-k T] [--dtype-v T] [--kv-heads N] [--tp N] [--pp N] "
+    "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--dtype-k T] [--dtype-v T] [--kv-heads N] [--tp N] "
+    "[--pp N] "
     "[--weights T] [--batched-tokens N] [--gpu NAME] [--utilization 0.9] [--json], or kvloupe size --cases [--json], "
     "or kvloupe size --models [--json]";
 
@@ -36,7 +37,9 @@ Result<double> share(const std::string& text) {
 Result<DType> weight_precision(const std::string& name) {
     const auto type = dtype_from_name(name);
     const bool kivi = type && (*type == DType::kivi2 || *type == DType::kivi4);  // a layout of caches
-    if (!type || kivi) return Error{"There is no precision of weights '" + name + "'", "f32, f16, bf16, fp8_e4m3, int8, q4_0 and so on."};
+    if (!type || kivi)
+        return Error{"There is no precision of weights '" + name + "'",
+                     "f32, f16, bf16, fp8_e4m3, int8, q4_0 and so on."};
     return *type;
 }
 
@@ -113,9 +116,10 @@ int print_cases(const KnownModels& known, bool as_json) {
             continue;
         }
         const double gibibytes = static_cast<double>(report->kv_bytes) / (1 << 30);
-        std::printf("%s %4g GiB  %s: %s × %s%s tokens\n", padded(each.title, 21).c_str(), gibibytes, model->config.name.c_str(),
-                    size_factors(report->layers).front().formula.c_str(),
-                    each.batch > 1 ? (std::to_string(each.batch) + " sequences of ").c_str() : "", grouped(each.context).c_str());
+        std::printf("%s %4g GiB  %s: %s × %s%s tokens\n", padded(each.title, 21).c_str(), gibibytes,
+                    model->config.name.c_str(), size_factors(report->layers).front().formula.c_str(),
+                    each.batch > 1 ? (std::to_string(each.batch) + " sequences of ").c_str() : "",
+                    grouped(each.context).c_str());
     }
     if (as_json) std::cout << document.dump(2) << '\n';
     else std::printf("%s\n", std::string(size_cases_remark()).c_str());
@@ -132,7 +136,8 @@ int print_models(const KnownModels& known, bool as_json) {
     }
     for (const std::string& name : known.names()) std::cout << name << '\n';
     std::cout << "GPUs:";
-    for (const GpuEntry& gpu : gpu_table()) std::cout << (&gpu == gpu_table().data() ? " " : ", ") << gpu.name << " (" << gpu.memory << ")";
+    for (const GpuEntry& gpu : gpu_table())
+        std::cout << (&gpu == gpu_table().data() ? " " : ", ") << gpu.name << " (" << gpu.memory << ")";
     std::cout << '\n';
     return exit_done;
 }
@@ -140,16 +145,18 @@ int print_models(const KnownModels& known, bool as_json) {
 }  // namespace
 
 int size_command(const std::vector<std::string>& words) {
-    auto arguments = Arguments::parse(words, {{"--json", "--cases", "--models"},
-                                              {"--context", "--batch", "--dtype", "--dtype-k", "--dtype-v", "--kv-heads", "--tp", "--pp",
-                                               "--weights", "--batched-tokens", "--gpu", "--utilization"},
-                                              0,
-                                              1,
-                                              usage});
+    auto arguments =
+        Arguments::parse(words, {{"--json", "--cases", "--models"},
+                                 {"--context", "--batch", "--dtype", "--dtype-k", "--dtype-v", "--kv-heads", "--tp",
+                                  "--pp", "--weights", "--batched-tokens", "--gpu", "--utilization"},
+                                 0,
+                                 1,
+                                 usage});
     if (!arguments) return fail(arguments.error().message(), exit_usage);
     const bool lists = arguments->has("--cases") || arguments->has("--models");
     if (lists == !arguments->words().empty())
-        return fail(std::string(lists ? "A list takes no model. Usage: " : "The model is missing. Usage: ") + usage, exit_usage);
+        return fail(std::string(lists ? "A list takes no model. Usage: " : "The model is missing. Usage: ") + usage,
+                    exit_usage);
     auto request = request_of(*arguments);
     if (!request) return fail(request.error().message(), exit_usage);
     const auto known = known_models();

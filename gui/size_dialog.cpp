@@ -78,7 +78,8 @@ void SizeDialog::buildFields() {
     m_case->setToolTip(shown(size_cases_remark()));
     m_name->setEditable(true);
     m_name->setInsertPolicy(QComboBox::NoInsert);
-    for (const std::string& name : bundled_models()) m_name->addItem(QStringLiteral("bundled:") + QString::fromStdString(name));
+    for (const std::string& name : bundled_models())
+        m_name->addItem(QStringLiteral("bundled:") + QString::fromStdString(name));
     for (const std::string& name : m_known.names()) m_name->addItem(QString::fromStdString(name));
     m_name->setToolTip(tr("A known model, or the path of a config.json, a GGUF file or a Hugging Face folder"));
     m_name->setMinimumWidth(260);
@@ -231,22 +232,26 @@ void SizeDialog::showResult() {
     bool first = true;
     for (const SizeLine& line : size_lines(*m_report)) {
         const QString label = shown(line.label).toHtmlEscaped(), text = shown(line.text).toHtmlEscaped();
-        const bool result = line.label == "KV of a sequence" || line.label == "KV of the batch" || line.label == "Fit" || first;
+        const bool result =
+            line.label == "KV of a sequence" || line.label == "KV of the batch" || line.label == "Fit" || first;
         html += QStringLiteral("<tr><td style='color:%1; white-space:pre; padding-right:12px'>%2</td><td>%3</td></tr>")
-                    .arg(first ? palette().color(QPalette::Text).name() : muted, first ? QStringLiteral("<b>%1</b>").arg(label) : label,
+                    .arg(first ? palette().color(QPalette::Text).name() : muted,
+                         first ? QStringLiteral("<b>%1</b>").arg(label) : label,
                          result ? QStringLiteral("<b>%1</b>").arg(text) : text);
         first = false;
     }
     html += QStringLiteral("</table><p style='color:%1'>%2</p>")
                 .arg(muted, tr("○ predicted from the shape; nothing was measured").toHtmlEscaped());
-    if (m_case->currentIndex() > 0) html += QStringLiteral("<p style='color:%1'>%2</p>").arg(muted, shown(size_cases_remark()).toHtmlEscaped());
+    if (m_case->currentIndex() > 0)
+        html += QStringLiteral("<p style='color:%1'>%2</p>").arg(muted, shown(size_cases_remark()).toHtmlEscaped());
     m_result->setHtml(html);
 }
 
 QString SizeDialog::text() const {
     if (!m_report) return {};
     QString all;
-    for (const SizeLine& line : size_lines(*m_report)) all += shown(line.label) + QLatin1Char('\t') + shown(line.text) + QLatin1Char('\n');
+    for (const SizeLine& line : size_lines(*m_report))
+        all += shown(line.label) + QLatin1Char('\t') + shown(line.text) + QLatin1Char('\n');
     return all;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Analyse ▸ Size…: what a model's cache, weights and activations cost, and how many sequences fit, as `kvloupe size` says it.
-// Everything in it is predicted.
+// Analyse ▸ Size…: what a model's cache, weights and activations cost, and how many sequences fit, as `kvloupe size`
+// says it. Everything in it is predicted.
 #pragma once
 
 #include <QDialog>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets

@@ -24,14 +24,15 @@ public:
 
     bool read() {
         if (!m_entry.is_object()) return fail("an entry is " + describe(m_entry) + ", not an object");
-        return read_names() && read_shape() && read_layers() && read_latent() && read_experts() && read_form() && no_others() &&
-               consistent();
+        return read_names() && read_shape() && read_layers() && read_latent() && read_experts() && read_form() &&
+               no_others() && consistent();
     }
 
 private:
     bool fail(const std::string& what) {
         const std::string name = known.names.empty() ? "" : " of " + in_quotes(known.names.front());
-        error = {m_path + ": the entry" + name + ": " + what, "Correct the table of known models, or install KVLoupe again."};
+        error = {m_path + ": the entry" + name + ": " + what,
+                 "Correct the table of known models, or install KVLoupe again."};
         return false;
     }
 
@@ -46,7 +47,8 @@ private:
         const auto found = object.find(key);
         if (found == object.end()) return !needed || fail(std::string("key '") + key + "' is missing");
         if (!found->is_number_unsigned() || found->get<std::uint64_t>() == 0 || found->get<std::uint64_t>() > largest)
-            return fail(std::string("key '") + key + "' is " + describe(*found) + ", not a whole number from 1 to " + grouped(largest));
+            return fail(std::string("key '") + key + "' is " + describe(*found) + ", not a whole number from 1 to " +
+                        grouped(largest));
         value = found->get<std::uint32_t>();
         return true;
     }
@@ -58,16 +60,19 @@ private:
     bool flag(const char* key, bool& value) {
         const json* const found = find(key);
         if (!found) return true;
-        if (!found->is_boolean()) return fail(std::string("key '") + key + "' is " + describe(*found) + ", not true or false");
+        if (!found->is_boolean())
+            return fail(std::string("key '") + key + "' is " + describe(*found) + ", not true or false");
         value = found->get<bool>();
         return true;
     }
 
     bool only(const json& object, const char* name, std::initializer_list<const char*> keys) {
-        if (!object.is_object()) return fail(std::string("key '") + name + "' is " + describe(object) + ", not an object");
+        if (!object.is_object())
+            return fail(std::string("key '") + name + "' is " + describe(object) + ", not an object");
         const std::set<std::string> allowed(keys.begin(), keys.end());
         for (const auto& item : object.items())
-            if (allowed.count(item.key()) == 0) return fail(std::string("'") + name + "' has an unknown key " + in_quotes(item.key()));
+            if (allowed.count(item.key()) == 0)
+                return fail(std::string("'") + name + "' has an unknown key " + in_quotes(item.key()));
         return true;
     }
 
@@ -88,9 +93,9 @@ private:
         const json* const family = find("family");
         if (!family || !family->is_string()) return fail("key 'family' is no name");
         config.architecture = family->get<std::string>();
-        if (!(count("layers", config.layers) && count("hidden", config.hidden) && count("query_heads", config.query_heads) &&
-              count("intermediate", config.intermediate) && count("vocabulary", config.vocabulary) &&
-              count("context", config.context_length)))
+        if (!(count("layers", config.layers) && count("hidden", config.hidden) &&
+              count("query_heads", config.query_heads) && count("intermediate", config.intermediate) &&
+              count("vocabulary", config.vocabulary) && count("context", config.context_length)))
             return false;
         config.kv_heads = config.query_heads;
         if (!count("kv_heads", config.kv_heads, false)) return false;
@@ -98,15 +103,16 @@ private:
         if (!count("head_dim", config.head_dim, false)) return false;
         if (const json* const dtype = find("weights")) {
             const auto type = dtype->is_string() ? dtype_from_name(dtype->get<std::string>()) : std::nullopt;
-            if (!type || !is_weight_type(*type)) return fail("key 'weights' is " + describe(*dtype) + ", no precision of weights");
+            if (!type || !is_weight_type(*type))
+                return fail("key 'weights' is " + describe(*dtype) + ", no precision of weights");
             known.model.weight_dtype = *type;
         }
         return flag("tied", config.tied_embeddings) && flag("attention_bias", config.attention_bias) &&
                flag("query_key_norm", config.query_key_norm) && flag("post_norms", config.post_norms);
     }
 
-    // "window": tokens of a local layer; "global_every": N, every N-th layer sees all tokens (Gemma 3: 6). Without it, all
-    // layers are local.
+    // "window": tokens of a local layer; "global_every": N, every N-th layer sees all tokens (Gemma 3: 6). Without it,
+    // all layers are local.
     bool read_layers() {
         ModelConfig& config = known.model.config;
         std::uint32_t window = 0, every = 0;
@@ -123,8 +129,10 @@ private:
         if (!latent) return true;
         LatentShape& shape = known.model.config.latent;
         return only(*latent, "latent", {"query_rank", "kv_rank", "nope_dim", "rotary_dim", "value_dim"}) &&
-               read_count(*latent, "query_rank", shape.query_rank, false) && read_count(*latent, "kv_rank", shape.kv_rank, true) &&
-               read_count(*latent, "nope_dim", shape.nope_dim, true) && read_count(*latent, "rotary_dim", shape.rotary_dim, true) &&
+               read_count(*latent, "query_rank", shape.query_rank, false) &&
+               read_count(*latent, "kv_rank", shape.kv_rank, true) &&
+               read_count(*latent, "nope_dim", shape.nope_dim, true) &&
+               read_count(*latent, "rotary_dim", shape.rotary_dim, true) &&
                read_count(*latent, "value_dim", shape.value_dim, true);
     }
 
@@ -136,11 +144,13 @@ private:
         std::uint32_t dense = 0;
         if (!(only(*experts, "experts", {"count", "used", "shared", "intermediate", "first_dense", "corrected"}) &&
               read_count(*experts, "count", shape.count, true) && read_count(*experts, "used", shape.used, true) &&
-              read_count(*experts, "shared", shape.shared, false) && read_count(*experts, "intermediate", shape.intermediate, true) &&
+              read_count(*experts, "shared", shape.shared, false) &&
+              read_count(*experts, "intermediate", shape.intermediate, true) &&
               read_count(*experts, "first_dense", dense, false)))
             return false;
         if (const auto corrected = experts->find("corrected"); corrected != experts->end()) {
-            if (!corrected->is_boolean()) return fail("key 'corrected' is " + describe(*corrected) + ", not true or false");
+            if (!corrected->is_boolean())
+                return fail("key 'corrected' is " + describe(*corrected) + ", not true or false");
             shape.corrected = corrected->get<bool>();
         }
         std::vector<LayerShape>& layers = known.model.config.layer_shapes;
@@ -163,12 +173,13 @@ private:
     bool consistent() {
         const ModelConfig& config = known.model.config;
         if (config.query_heads % config.kv_heads != 0)
-            return fail(std::to_string(config.kv_heads) + " KV heads do not divide " + std::to_string(config.query_heads) + " query heads");
+            return fail(std::to_string(config.kv_heads) + " KV heads do not divide " +
+                        std::to_string(config.query_heads) + " query heads");
         if (config.experts.used > config.experts.count) return fail("more experts are used than there are");
         return true;
     }
 
-    static constexpr std::uint64_t largest = 100'000'000;
+    static constexpr std::uint64_t largest = 10'000'000;
     const json& m_entry;
     const std::string& m_path;
     std::set<std::string> m_known_keys;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// The table of known models: shapes by name, from resources/known_models.json. Families that KVLoupe cannot run are among them;
-// their sizes follow from the shape alone.
+// The table of known models: shapes by name, from resources/known_models.json. Families that KVLoupe cannot run are
+// among them; their sizes follow from the shape alone.
 #pragma once
 
 #include "engine/analysis/sized_model.h"
@@ -22,8 +22,8 @@ struct KnownModel {
 
 class KnownModels {
 public:
-    // path is used in messages only. Errors: not JSON; an entry (by its name) with a key that is missing, unknown or impossible,
-    // or with a name that another one has.
+    // path is used in messages only. Errors: not JSON; an entry (by its name) with a key that is missing, unknown or
+    // impossible, or with a name that another one has.
     static Result<KnownModels> parse(std::span<const std::byte> bytes, const std::string& path);
 
     const std::vector<KnownModel>& models() const { return m_models; }

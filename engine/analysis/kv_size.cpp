@@ -23,11 +23,14 @@ std::uint64_t plane_bytes(const KvPlane& plane, std::uint64_t tokens) {
     const std::uint64_t in_f16 = tokens - quantised;
     // A block of anything but KIVI is block_size equal tokens; KIVI's residual is a multiple of the block.
     return quantised / plane.block_size * plane.block_bytes +
-           quantised % plane.block_size * (plane.block_bytes / plane.block_size) + in_f16 * plane.heads * plane.head_dim * 2;
+           quantised % plane.block_size * (plane.block_bytes / plane.block_size) +
+           in_f16 * plane.heads * plane.head_dim * 2;
 }
 
 std::uint64_t KvLayerSize::bytes_per_token() const {
-    const auto rounded_up = [](const KvPlane& plane) { return (plane.block_bytes + plane.block_size - 1) / plane.block_size; };
+    const auto rounded_up = [](const KvPlane& plane) {
+        return (plane.block_bytes + plane.block_size - 1) / plane.block_size;
+    };
     return rounded_up(keys) + rounded_up(values);
 }
 
@@ -37,7 +40,8 @@ std::uint64_t KvLayerSize::bytes(std::uint64_t tokens) const {
 }
 
 bool KvLayerSize::alike(const KvLayerSize& other) const {
-    return latent == other.latent && window == other.window && same_plane(keys, other.keys) && same_plane(values, other.values);
+    return latent == other.latent && window == other.window && same_plane(keys, other.keys) &&
+           same_plane(values, other.values);
 }
 
 std::uint32_t kv_heads_per_gpu(std::uint32_t query_heads, std::uint32_t kv_heads, std::uint32_t gpus) {
@@ -66,7 +70,8 @@ Result<std::vector<KvLayerSize>> kv_layers(const ModelConfig& config, const Cach
         KvLayerSize layer;
         layer.latent = config.latent.present();
         layer.window = shape.window > 0 ? shape.window : shape.chunk;
-        const std::uint32_t heads = layer.latent ? 1 : kv_heads_per_gpu(shape.query_heads, shape.kv_heads, tensor_parallel);
+        const std::uint32_t heads =
+            layer.latent ? 1 : kv_heads_per_gpu(shape.query_heads, shape.kv_heads, tensor_parallel);
         const auto plane = [&](const KvFormat& format, KvPart part, std::uint32_t width) {
             return KvPlane::of(format, part, heads, width, block_size_of(format));
         };

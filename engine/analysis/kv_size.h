@@ -2,10 +2,11 @@
 //
 // The arithmetic of KV-cache sizes over a model's configuration, layer by layer (predicted: nothing is measured here).
 //
-// Sources: bytes per token 2 * layers * KV heads * head size * bytes (CACHE_SEMANTICS 0; published figures: FORMATS 3.1), a
-// latent's kv_rank + rotary_dim (DeepSeek-V2, arXiv 2405.04434, table 1), min(n, window) tokens of a local layer (FORMATS 2.4),
-// layouts with their scales (engine/record/kv_format.h). Tensor parallel: a GPU holds the KV heads that its query heads use, so
-// heads that more than one GPU uses are replicated, and so is a latent, which all heads use (vLLM, Megatron-LM).
+// Sources: bytes per token 2 * layers * KV heads * head size * bytes (CACHE_SEMANTICS 0; published figures: FORMATS
+// 3.1), a latent's kv_rank + rotary_dim (DeepSeek-V2, arXiv 2405.04434, table 1), min(n, window) tokens of a local layer
+// (FORMATS 2.4), layouts with their scales (engine/record/kv_format.h). Tensor parallel: a GPU holds the KV heads that
+// its query heads use, so heads that more than one GPU uses are replicated, and so is a latent, which all heads use
+// (vLLM, Megatron-LM).
 #pragma once
 
 #include "engine/model/config.h"
@@ -49,8 +50,8 @@ struct KvLayerSize {
 // arXiv 2402.02750; KVLoupe keeps values by the same one).
 std::uint64_t plane_bytes(const KvPlane& plane, std::uint64_t tokens);
 
-// (layers). Errors: a precision whose packs, groups or rotation do not divide a layer's rows; query heads that do not divide
-// among the GPUs.
+// (layers). Errors: a precision whose packs, groups or rotation do not divide a layer's rows; query heads that do not
+// divide among the GPUs.
 Result<std::vector<KvLayerSize>> kv_layers(const ModelConfig& config, const CachePrecision& precision,
                                            std::uint32_t tensor_parallel = 1);
 
@@ -64,7 +65,8 @@ std::uint64_t kv_fixed_bytes(std::span<const KvLayerSize> layers);
 // 8 heads: 8 GPUs hold one each, 16 GPUs too (each head twice); 3 heads of 12 query heads on 2 GPUs: 2 each.
 std::uint32_t kv_heads_per_gpu(std::uint32_t query_heads, std::uint32_t kv_heads, std::uint32_t gpus);
 
-// Layers per stage, first stages one more where they do not divide: 7 layers in 3 stages are 3, 2, 2. stages: 1 to layers.
+// Layers per stage, first stages one more where they do not divide: 7 layers in 3 stages are 3, 2, 2. stages: 1 to
+// layers.
 std::vector<std::uint32_t> pipeline_stages(std::uint32_t layers, std::uint32_t stages);
 
 }  // namespace kvloupe

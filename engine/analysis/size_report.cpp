@@ -15,19 +15,24 @@ constexpr std::uint64_t most_tokens = 1'000'000'000, most_batch = 1'000'000;
 
 Result<void> check(const SizedModel& model, const SizeRequest& request) {
     if (request.context == 0 || request.context > most_tokens)
-        return Error{"A context of " + grouped(request.context) + " tokens has no size", "Give 1 to " + grouped(most_tokens) + " tokens."};
+        return Error{"A context of " + grouped(request.context) + " tokens has no size",
+                     "Give 1 to " + grouped(most_tokens) + " tokens."};
     if (request.batch == 0 || request.batch > most_batch)
-        return Error{"A batch of " + grouped(request.batch) + " sequences has no size", "Give 1 to " + grouped(most_batch) + " sequences."};
+        return Error{"A batch of " + grouped(request.batch) + " sequences has no size",
+                     "Give 1 to " + grouped(most_batch) + " sequences."};
     if (!(request.utilization > 0 && request.utilization <= 1))
-        return Error{"The utilization must be above 0 and at most 1", "Give a share of the GPU's memory, 0.9 for instance."};
-    if (request.batched_tokens == 0) return Error{"A step of 0 tokens computes nothing", "Give at least 1 batched token."};
+        return Error{"The utilization must be above 0 and at most 1",
+                     "Give a share of the GPU's memory, 0.9 for instance."};
+    if (request.batched_tokens == 0)
+        return Error{"A step of 0 tokens computes nothing", "Give at least 1 batched token."};
     const ModelConfig& config = model.config;
     if (request.parallel.tensor == 0 || request.parallel.tensor > config.query_heads)
-        return Error{grouped(request.parallel.tensor) + " GPUs cannot share the " + grouped(config.query_heads) + " query heads of " +
-                         config.name,
+        return Error{grouped(request.parallel.tensor) + " GPUs cannot share the " + grouped(config.query_heads) +
+                         " query heads of " + config.name,
                      "Give a --tp that divides them."};
     if (request.parallel.pipeline == 0 || request.parallel.pipeline > config.layers)
-        return Error{grouped(request.parallel.pipeline) + " stages are more than the " + grouped(config.layers) + " layers of " + config.name,
+        return Error{grouped(request.parallel.pipeline) + " stages are more than the " + grouped(config.layers) +
+                         " layers of " + config.name,
                      "Give a --pp of at most that."};
     return {};
 }
@@ -37,15 +42,18 @@ Result<void> change_kv_heads(SizeReport& report) {
     ModelConfig& config = report.model.config;
     const std::uint32_t heads = *report.request.kv_heads;
     if (config.latent.present())
-        return Error{config.name + " has no KV heads to change: its cache is a latent", "Leave --kv-heads out for this model."};
+        return Error{config.name + " has no KV heads to change: its cache is a latent",
+                     "Leave --kv-heads out for this model."};
     for (LayerShape& shape : config.layer_shapes) {
         if (heads == 0 || heads > shape.query_heads || shape.query_heads % heads != 0)
-            return Error{grouped(heads) + " KV heads do not divide the " + grouped(shape.query_heads) + " query heads of " + config.name,
+            return Error{grouped(heads) + " KV heads do not divide the " + grouped(shape.query_heads) +
+                             " query heads of " + config.name,
                          "Give a --kv-heads that divides them."};
         shape.kv_heads = heads;
     }
     if (heads == config.kv_heads) return {};
-    report.notes.push_back("With " + grouped(heads) + " KV heads in place of the model's " + grouped(config.kv_heads) + ".");
+    report.notes.push_back("With " + grouped(heads) + " KV heads in place of the model's " + grouped(config.kv_heads) +
+                           ".");
     config.kv_heads = heads;
     report.model.stored_bytes = report.model.stored_parameters = 0;  // the file's tensors are another model's
     return {};
@@ -61,7 +69,8 @@ std::uint64_t attention_width(const ModelConfig& config, const LayerShape& shape
     const std::uint64_t heads = shape.query_heads / gpus;
     const LatentShape& latent = config.latent;
     if (latent.present())
-        return heads * (latent.nope_dim + latent.rotary_dim + 2ull * latent.kv_rank + latent.value_dim) + latent.kv_rank + latent.rotary_dim;
+        return heads * (latent.nope_dim + latent.rotary_dim + 2ull * latent.kv_rank + latent.value_dim) +
+               latent.kv_rank + latent.rotary_dim;
     return 2 * (heads + kv_heads_per_gpu(shape.query_heads, shape.kv_heads, gpus)) * config.head_dim;
 }
 
@@ -109,8 +118,8 @@ void count_stage_weights(const SizeReport& report, const ModelParameters& all, S
     if (alone)
         stage.weight_bytes = report.weight_bytes;
     else if (report.weights_stored)
-        stage.weight_bytes = static_cast<std::uint64_t>(
-            std::ceil(static_cast<double>(report.weight_bytes) * static_cast<double>(of_gpu) / static_cast<double>(all.sum())));
+        stage.weight_bytes = static_cast<std::uint64_t>(std::ceil(
+            static_cast<double>(report.weight_bytes) * static_cast<double>(of_gpu) / static_cast<double>(all.sum())));
     else
         stage.weight_bytes = bytes_of(of_gpu, report.weight_dtype);
 }
@@ -125,20 +134,26 @@ void add_notes(SizeReport& report) {
     const ModelConfig& config = report.model.config;
     report.notes.insert(report.notes.end(), report.model.notes.begin(), report.model.notes.end());
     if (!report.model.packed_by.empty() && !report.weights_stored)
-        report.notes.push_back("The model's weights are packed (quantization_config: " + in_quotes(report.model.packed_by) +
-                               "); here they are counted in " + std::string(name_of(report.weight_dtype)) + ".");
+        report.notes.push_back(
+            "The model's weights are packed (quantization_config: " + in_quotes(report.model.packed_by) +
+            "); here they are counted in " + std::string(name_of(report.weight_dtype)) + ".");
     if (config.context_length > 0 && report.request.context > config.context_length)
-        report.notes.push_back("The context is longer than the " + grouped(config.context_length) + " tokens that the model was made for.");
+        report.notes.push_back("The context is longer than the " + grouped(config.context_length) +
+                               " tokens that the model was made for.");
     for (const KvLayerSize& layer : report.layers)
         if (layer.keys.format.keeps_residual() || layer.values.format.keeps_residual()) {
-            report.notes.push_back("Per token: of a quantised one. At the context, the last tokens (context modulo the residual) are in f16.");
+            report.notes.push_back(
+                "Per token: of a quantised one. At the context, the last tokens (context modulo the residual) are in "
+                "f16.");
             break;
         }
-    const bool replicated = report.request.parallel.tensor > 1 &&
-                            kvloupe::kv_bytes_per_token(report.gpu_layers) * report.request.parallel.tensor > report.kv_bytes_per_token;
+    const bool replicated =
+        report.request.parallel.tensor > 1 &&
+        kvloupe::kv_bytes_per_token(report.gpu_layers) * report.request.parallel.tensor > report.kv_bytes_per_token;
     if (replicated)
-        report.notes.push_back(config.latent.present() ? "The latent serves all heads, so every GPU of a group holds it whole."
-                                                       : "GPUs whose query heads share a KV head each hold it.");
+        report.notes.push_back(config.latent.present()
+                                   ? "The latent serves all heads, so every GPU of a group holds it whole."
+                                   : "GPUs whose query heads share a KV head each hold it.");
 }
 
 }  // namespace
@@ -170,8 +185,10 @@ Result<SizeReport> size_report(const SizedModel& model, const SizeRequest& reque
     report.gpu_layers = std::move(*gpu_layers);
     report.kv_bytes_per_token = kv_bytes_per_token(report.layers);
     report.fixed_bytes = kv_fixed_bytes(report.layers);
-    if (report.kv_bytes_per_token > ~std::uint64_t{0} / request.context / request.batch / 16)  // 16: KIVI's residual is in f16
-        return Error{"A cache of " + grouped(request.batch) + " times " + grouped(request.context) + " tokens is larger than any memory",
+    if (report.kv_bytes_per_token >
+        ~std::uint64_t{0} / request.context / request.batch / 16)  // 16: KIVI's residual is in f16
+        return Error{"A cache of " + grouped(request.batch) + " times " + grouped(request.context) +
+                         " tokens is larger than any memory",
                      "Give a shorter context or a smaller batch."};
     report.sequence_bytes = kv_bytes(report.layers, request.context);
     report.kv_bytes = request.batch * report.sequence_bytes;
@@ -179,7 +196,8 @@ Result<SizeReport> size_report(const SizedModel& model, const SizeRequest& reque
     const ModelParameters of_gpu = count_parameters(config, report.model.form, request.parallel.tensor);
     count_weights(report, all);
     if (request.gpu)
-        report.usable_bytes = static_cast<std::uint64_t>(static_cast<double>(request.gpu->memory_bytes) * request.utilization);
+        report.usable_bytes =
+            static_cast<std::uint64_t>(static_cast<double>(request.gpu->memory_bytes) * request.utilization);
     std::uint32_t first = 0;
     for (const std::uint32_t count : pipeline_stages(config.layers, request.parallel.pipeline)) {
         StageSize stage;

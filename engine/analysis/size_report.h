@@ -28,9 +28,9 @@ struct SizeRequest {
     std::uint32_t batched_tokens = 2048;  // rows of a step at most (the scenario's max_num_batched_tokens)
 };
 
-// The activations of a step: rows * (2 * hidden + the widest part of a layer) * 2 B + logit rows * vocabulary * 4 B. The widest
-// part is what stands in memory at once: queries, keys, values and the attention's output, or gate, up and their product. An
-// estimate of a lower bound: an engine's own buffers and its allocator's rounding come on top.
+// The activations of a step: rows * (2 * hidden + the widest part of a layer) * 2 B + logit rows * vocabulary * 4 B. The
+// widest part is what stands in memory at once: queries, keys, values and the attention's output, or gate, up and their
+// product. An estimate of a lower bound: an engine's own buffers and its allocator's rounding come on top.
 struct ActivationReserve {
     std::uint64_t rows = 0;
     std::uint64_t hidden = 0;
@@ -78,8 +78,8 @@ struct SizeReport {
     std::uint64_t weight_bytes_per_gpu() const;
 };
 
-// Errors: a context, batch, utilization or number of GPUs that cannot be; heads that do not divide; a precision that the model's
-// rows do not hold; sizes beyond 64 bits.
+// Errors: a context, batch, utilization or number of GPUs that cannot be; heads that do not divide; a precision that the
+// model's rows do not hold; sizes beyond 64 bits.
 Result<SizeReport> size_report(const SizedModel& model, const SizeRequest& request);
 
 // Shortest time of one decode step, seconds: weights and cache are read once at the full bandwidth (a lower bound).

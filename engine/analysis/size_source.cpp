@@ -78,7 +78,8 @@ Result<SizedModel> from_folder(const fs::path& folder) {
     std::error_code failed;
     const fs::path path = folder / "config.json";
     if (!fs::exists(path, failed))
-        return Error{folder.string() + " has no config.json", "Give a Hugging Face folder, a GGUF file, a config.json or a known model."};
+        return Error{folder.string() + " has no config.json",
+                     "Give a Hugging Face folder, a GGUF file, a config.json or a known model."};
     const Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path.string());
     if (!file) return file.error();
     Result<SizedModel> model = sized_model_from_config((*file)->bytes(), path.string());
@@ -125,8 +126,8 @@ bool looks_like_a_path(const std::string& model) {
     const auto ends = [&model](std::string_view end) {
         return model.size() >= end.size() && model.compare(model.size() - end.size(), end.size(), end) == 0;
     };
-    return model.front() == '/' || model.front() == '.' || model.front() == '~' || ends("/") || ends(".json") || ends(".gguf") ||
-           ends(".safetensors");
+    return model.front() == '/' || model.front() == '.' || model.front() == '~' || ends("/") || ends(".json") ||
+           ends(".gguf") || ends(".safetensors");
 }
 
 }  // namespace
@@ -141,8 +142,9 @@ Result<SizedModel> sized_model_from_config(std::span<const std::byte> bytes, con
     if (!parsed) return parsed.error();
     model.packed_by = parsed->packed_by;
     if (parsed->extra_layers > 0)
-        model.notes.push_back("Without the layers behind the model's that predict several tokens at once (num_nextn_predict_layers " +
-                              std::to_string(parsed->extra_layers) + ").");
+        model.notes.push_back(
+            "Without the layers behind the model's that predict several tokens at once (num_nextn_predict_layers " +
+            std::to_string(parsed->extra_layers) + ").");
     model.config = std::move(parsed->model);
     if (model.config.layer_shapes.empty()) model.config.make_uniform();
     model.config.name = fs::path(path).filename().string();
@@ -153,7 +155,8 @@ Result<SizedModel> sized_model_from_config(std::span<const std::byte> bytes, con
 }
 
 Result<SizedModel> find_sized_model(const std::string& model, const KnownModels& known) {
-    if (model.empty()) return Error{"The model's name is empty", "Give a known model, a config.json, a GGUF file or a folder."};
+    if (model.empty())
+        return Error{"The model's name is empty", "Give a known model, a config.json, a GGUF file or a folder."};
     std::error_code ignored;
     try {
         if (fs::is_directory(model, ignored)) return from_folder(model);
@@ -165,7 +168,8 @@ Result<SizedModel> find_sized_model(const std::string& model, const KnownModels&
     if (looks_like_a_path(model)) return Error{"There is no file or folder " + in_quotes(model, 200), "Check the path."};
     const bool with_owner = model.find('/') != std::string::npos;
     return Error{"There is no file, folder or known model " + in_quotes(model),
-                 "The nearest known ones are " + listed(nearest_names(model, with_owner ? known.all_names() : known.names())) + "."};
+                 "The nearest known ones are " +
+                     listed(nearest_names(model, with_owner ? known.all_names() : known.names())) + "."};
 }
 
 Result<const GpuEntry*> gpu_named(const std::string& name) {
@@ -179,11 +183,13 @@ Result<const GpuEntry*> gpu_named(const std::string& name) {
         if (!wanted.empty() && plain.compare(0, wanted.size(), wanted) == 0) begin_so.push_back(&entry);
     }
     if (begin_so.size() == 1) return begin_so.front();
-    return Error{"There is no GPU " + in_quotes(name) + " in the table", "The nearest are " + listed(nearest_names(name, names)) + "."};
+    return Error{"There is no GPU " + in_quotes(name) + " in the table",
+                 "The nearest are " + listed(nearest_names(name, names)) + "."};
 }
 
 std::vector<std::string> cache_precision_names() {
-    return {"f32", "f16", "bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int4", "kivi2", "kivi4", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"};
+    return {"f32",   "f16",   "bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int4",
+            "kivi2", "kivi4", "q8_0", "q5_1",     "q5_0",     "q4_1", "q4_0"};
 }
 
 Result<KvFormat> cache_precision_named(const std::string& name) {

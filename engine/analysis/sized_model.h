@@ -19,7 +19,7 @@ struct SizedModel {
     DType weight_dtype = DType::f16; // what weights are counted in where no tensors are at hand
     std::uint64_t stored_parameters = 0;  // counted from the tensors of a file; 0: there are none at hand
     std::uint64_t stored_bytes = 0;
-    std::string packed_by;           // a quantization_config's method: the tensors hold packs, whose elements are no parameters
+    std::string packed_by;  // a quantization_config's method: the tensors hold packs, whose elements are no parameters
     std::vector<std::string> notes;  // sentences that belong beside the result
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// How many parameters a configuration has, part by part, in all or on one GPU of a tensor-parallel group (predicted; for a
-// file its tensors are counted instead). On a group, projections, feed-forward parts, experts, embedding and output are divided,
-// rounded up; norms, the router and a latent's down-projections stand on every GPU.
+// How many parameters a configuration has, part by part, in all or on one GPU of a tensor-parallel group (predicted; for
+// a file its tensors are counted instead). On a group, projections, feed-forward parts, experts, embedding and output
+// are divided, rounded up; norms, the router and a latent's down-projections stand on every GPU.
 #pragma once
 
 #include "engine/model/config.h"
@@ -35,8 +35,8 @@ struct ModelParameters {
 
     std::uint64_t attention() const;
     std::uint64_t sum() const;
-    // Of a stage: `count` layers from `first` on, with the embedding in front of the first and the output behind the last (a
-    // tied output stands there a second time where that is another GPU's).
+    // Of a stage: `count` layers from `first` on, with the embedding in front of the first and the output behind the
+    // last (a tied output stands there a second time where that is another GPU's).
     std::uint64_t stage(std::uint32_t first, std::uint32_t count) const;
 };
 

@@ -99,7 +99,9 @@ struct Size {
 };
 Cases<Size> sizes() {
     Cases<Size> cases;
-    const auto add = [&cases](const char* name, double billions, double last_digit) { cases.add(name, {name, billions, last_digit}); };
+    const auto add = [&cases](const char* name, double billions, double last_digit) {
+        cases.add(name, {name, billions, last_digit});
+    };
     add("OPT-13B", 12.85, 0.01);
     add("OPT-66B", 66, 1);
     add("OPT-175B", 175, 1);
@@ -165,16 +167,20 @@ Cases<Broken> broken_tables() {
     cases.add("entry is no object", {R"({"models": [3]})", "entry"});
     cases.add("no name", {R"({"models": [{"layers": 1}]})", "names"});
     cases.add("no layers", {R"({"models": [{"names": ["a"], "family": "llama"}]})", "layers"});
-    const char* const wrong_heads = R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
+    const char* const wrong_heads =
+        R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
         "kv_heads": 3, "intermediate": 8, "vocabulary": 8, "context": 8}]})";
     cases.add("heads that do not divide", {wrong_heads, "3 KV heads"});
-    const char* const unknown_key = R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
+    const char* const unknown_key =
+        R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
         "intermediate": 8, "vocabulary": 8, "context": 8, "heads": 4}]})";
     cases.add("unknown key", {unknown_key, "'heads'"});
-    const char* const twice = R"({"models": [{"names": ["a-b", "AB"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
+    const char* const twice =
+        R"({"models": [{"names": ["a-b", "AB"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
         "intermediate": 8, "vocabulary": 8, "context": 8}]})";
     cases.add("a name twice", {twice, "AB"});
-    const char* const half_latent = R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
+    const char* const half_latent =
+        R"({"models": [{"names": ["a"], "family": "llama", "layers": 1, "hidden": 8, "query_heads": 4,
         "intermediate": 8, "vocabulary": 8, "context": 8, "latent": {"kv_rank": 4}}]})";
     cases.add("half a latent", {half_latent, "nope_dim"});
     return cases;

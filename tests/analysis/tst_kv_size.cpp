@@ -21,7 +21,8 @@ ModelConfig shape_of(std::uint32_t layers, std::uint32_t query_heads, std::uint3
 
 CachePrecision both(DType dtype) { return {KvFormat::of(dtype), KvFormat::of(dtype)}; }
 
-std::vector<KvLayerSize> layers_of(Check& check, const ModelConfig& config, const CachePrecision& precision, std::uint32_t gpus = 1) {
+std::vector<KvLayerSize> layers_of(Check& check, const ModelConfig& config, const CachePrecision& precision,
+                                   std::uint32_t gpus = 1) {
     auto layers = kv_layers(config, precision, gpus);
     if (!succeeded(check, layers, "kv_layers", __FILE__, __LINE__)) return {};
     return *layers;
@@ -33,8 +34,8 @@ struct Precision {
 };
 Cases<Precision> precisions() {
     Cases<Precision> cases;
-    // Llama-3-8B, 32 x 8 x 128: rows of 128 values, CACHE_SEMANTICS 0; int4 has a step and a minimum in f16 (4 B) and KIVI
-    // 2 x 2 B per 32 values, FORMATS 3.8: 3.0 and 5.0 bits per element.
+    // Llama-3-8B, 32 x 8 x 128: rows of 128 values, CACHE_SEMANTICS 0; int4 has a step and a minimum in f16 (4 B) and
+    // KIVI 2 x 2 B per 32 values, FORMATS 3.8: 3.0 and 5.0 bits per element.
     const std::uint64_t rows = 2 * 32 * 8;
     cases.add("f32", {DType::f32, DType::f32, rows * 512});
     cases.add("f16", {DType::f16, DType::f16, 131072});
@@ -69,7 +70,8 @@ void fp8KeepsOneScalePerPlaneBesideTheTokens(Check& check) {
 void jointScalesAreStoredOnce(Check& check) {
     CachePrecision joint = both(DType::int8);
     joint.keys.scale = joint.values.scale = KvScale::joint;
-    CHECK_EQUAL(kv_bytes_per_token(layers_of(check, shape_of(32, 32, 8, 128), joint)), std::uint64_t{32 * 8 * (128 + 128 + 4)});
+    CHECK_EQUAL(kv_bytes_per_token(layers_of(check, shape_of(32, 32, 8, 128), joint)),
+                std::uint64_t{32 * 8 * (128 + 128 + 4)});
 }
 
 // KIVI, R = 128: tokens beyond the last multiple of it lie in f16.
@@ -86,8 +88,8 @@ void vllmOracleOfEightGibibytes(Check& check) {
     CHECK_EQUAL(kv_bytes(layers_of(check, shape_of(32, 32, 32, 128), {}), 16384), std::uint64_t{8} << 30);
 }
 
-// One 16-token block of Llama-3.1-8B over all layers is 2 MiB; a page of 2 MiB holds 1,024 tokens of one of its planes and one
-// of 64 KiB 32 (vAttention, FORMATS 3.10).
+// One 16-token block of Llama-3.1-8B over all layers is 2 MiB; a page of 2 MiB holds 1,024 tokens of one of its planes
+// and one of 64 KiB 32 (vAttention, FORMATS 3.10).
 void pagesHoldThePublishedTokens(Check& check) {
     const auto layers = layers_of(check, shape_of(32, 32, 8, 128), {});
     CHECK_EQUAL(kv_bytes(layers, 16), std::uint64_t{2} << 20);
@@ -122,7 +124,8 @@ void aLatentIsOneRowForAllHeadsAndOnAllGpus(Check& check) {
     CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, {})), std::uint64_t{70272});
     CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, {}, 8)), std::uint64_t{70272});
     CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, both(DType::int8))), std::uint64_t{61 * (512 + 4 + 64 + 4)});
-    CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, both(DType::q8_0))), std::uint64_t{61 * (512 + 64) / 32 * 34});
+    CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, both(DType::q8_0))),
+                std::uint64_t{61 * (512 + 64) / 32 * 34});
 }
 
 struct Division {

@@ -65,7 +65,8 @@ Cases<Variant> variants() {
 void fewerKvHeadsCostLess(Check& check, const Variant& row) {
     SizeRequest request;
     request.kv_heads = row.kv_heads;
-    for (const auto& [context, gibibytes] : {std::pair(4096, row.at_4k), std::pair(8192, row.at_8k), std::pair(131072, row.at_128k)}) {
+    for (const auto& [context, gibibytes] :
+         {std::pair(4096, row.at_4k), std::pair(8192, row.at_8k), std::pair(131072, row.at_128k)}) {
         request.context = static_cast<std::uint64_t>(context);
         const auto report = report_of(check, "Llama-3.1-8B", request);
         if (!report) return;
@@ -80,16 +81,19 @@ void everyFactorIsNamed(Check& check) {
     if (!gqa) return;
     CHECK_EQUAL(line_of(*gqa, "KV per token"), "2 × 32 layers × 8 KV heads × 128 values × 2 B = 131,072 B (128 KiB)");
     CHECK_EQUAL(line_of(*gqa, "KV of a sequence"), "4,096 tokens × 131,072 B = 536,870,912 B (512 MiB)");
-    CHECK_EQUAL(line_of(*gqa, "Weights"), "8,030,261,248 parameters (from the shape) × 2 B (bf16) = 16,060,522,496 B (14.96 GiB)");
-    CHECK_EQUAL(line_of(*gqa, "Activations"),
-                "2,048 rows × (2 × 4,096 hidden + 43,008 of the feed-forward part) × 2 B + 256 rows × 128,256 logits × 4 B = "
-                "341,049,344 B (325.2 MiB), an estimate");
+    CHECK_EQUAL(line_of(*gqa, "Weights"),
+                "8,030,261,248 parameters (from the shape) × 2 B (bf16) = 16,060,522,496 B (14.96 GiB)");
+    CHECK_EQUAL(
+        line_of(*gqa, "Activations"),
+        "2,048 rows × (2 × 4,096 hidden + 43,008 of the feed-forward part) × 2 B + 256 rows × 128,256 logits × 4 B = "
+        "341,049,344 B (325.2 MiB), an estimate");
     SizeRequest mixed;
     mixed.precision = {KvFormat::of(DType::int8), KvFormat::of(DType::q4_0)};
     const auto quantised = report_of(check, "Llama-3.1-8B", mixed);
     if (!quantised) return;
     CHECK_EQUAL(line_of(*quantised, "KV per token"),
-                "32 layers × (K: 8 KV heads × 132 B (128 values in int8, 4 B of scales) + V: 8 KV heads × 72 B (128 values in q4_0)) = "
+                "32 layers × (K: 8 KV heads × 132 B (128 values in int8, 4 B of scales) + V: 8 KV heads × 72 B (128 "
+                "values in q4_0)) = "
                 "52,224 B");
     const auto mla = report_of(check, "DeepSeek-V2", {});
     if (!mla) return;
@@ -98,7 +102,8 @@ void everyFactorIsNamed(Check& check) {
     narrow.precision = {KvFormat::of(DType::q8_0), KvFormat::of(DType::q8_0)};
     const auto packed = report_of(check, "stories260K", narrow);
     if (!packed) return;
-    CHECK_EQUAL(line_of(*packed, "KV per token"), "2 × 5 layers × 1 row of 4 KV heads × 34 B (32 values in q8_0) = 340 B");
+    CHECK_EQUAL(line_of(*packed, "KV per token"),
+                "2 × 5 layers × 1 row of 4 KV heads × 34 B (32 values in q8_0) = 340 B");
 }
 
 void windowsStandApart(Check& check) {

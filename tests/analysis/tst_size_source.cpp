@@ -23,11 +23,13 @@ Result<SizedModel> found(const std::string& model) {
 Cases<std::string> models_with_tensors() {
     Cases<std::string> cases;
     for (const std::string& bundled : names_in(source_folder + "/resources/models"))
-        if (const std::string folder = source_folder + "/resources/models/" + bundled; file_exists(folder + "/config.json"))
+        if (const std::string folder = source_folder + "/resources/models/" + bundled;
+            file_exists(folder + "/config.json"))
             cases.add("bundled " + bundled, folder);
     const auto add = [&cases](const std::string& folder, const std::string& name) {
         const std::string path = folder + "/" + name;
-        if (file_exists(path + "/model.safetensors") || file_exists(path + "/model.safetensors.index.json")) cases.add(name, path);
+        if (file_exists(path + "/model.safetensors") || file_exists(path + "/model.safetensors.index.json"))
+            cases.add(name, path);
         for (const std::string& file : names_in(path, "", ".gguf")) cases.add(name + ", " + file, path + "/" + file);
     };
     const std::string fixtures = source_folder + "/tests/fixtures";
@@ -55,7 +57,8 @@ struct Config {
 };
 Cases<Config> public_configs() {
     Cases<Config> cases;
-    const auto add = [&cases](const char* file, std::uint64_t per_token, std::uint64_t parameters, DType dtype = DType::bf16) {
+    const auto add = [&cases](const char* file, std::uint64_t per_token, std::uint64_t parameters,
+                              DType dtype = DType::bf16) {
         cases.add(file, {file, per_token, parameters, dtype});
     };
     add("llama-2-7b-hf.config.json", 524288, 6738415616, DType::f16);
@@ -94,14 +97,16 @@ void aConfigIsKnownByItsKeys(Check& check) {
     if (!succeeded(check, model, "find_sized_model", __FILE__, __LINE__)) return;
     CHECK_EQUAL(model->config.kv_heads, 2u);
     CHECK_EQUAL(model->config.name, "anything.txt");
-    CHECK_OR_SAY(contains(model->config.assumed, "dtype = float16 (not in config.json)"), "dtype is not among what was assumed");
+    CHECK_OR_SAY(contains(model->config.assumed, "dtype = float16 (not in config.json)"),
+                 "dtype is not among what was assumed");
     bool theta = false;
     for (const std::string& assumed : model->config.assumed) theta = theta || assumed.starts_with("rope_theta");
     CHECK_THAT(theta);
 }
 
 void packedWeightsAreCountedUnpackedAndSaidToBe(Check& check) {
-    const std::string text = R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+    const std::string text =
+        R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 100, "max_position_embeddings": 4096,
         "torch_dtype": "bfloat16", "quantization_config": {"quant_method": "fp8"}})";
     const auto model = sized_model_from_config(std::as_bytes(std::span(text)), "config.json");

@@ -59,8 +59,11 @@ private Q_SLOTS:
     void precisionsAreF16UnlessChosen() {
         QCOMPARE(json({"Llama-3-8B", "--json"}).value("kv_bytes_per_token").toInteger(), 131072);
         QCOMPARE(json({"Llama-3-8B", "--dtype", "q8_0", "--json"}).value("kv_bytes_per_token").toInteger(), 69632);
-        QCOMPARE(json({"Llama-3-8B", "--dtype-k", "q8_0", "--json"}).value("kv_bytes_per_token").toInteger(), 69632 / 2 + 65536);
-        QCOMPARE(json({"Llama-3-8B", "--dtype", "q4_0", "--dtype-v", "f16", "--json"}).value("kv_bytes_per_token").toInteger(),
+        QCOMPARE(json({"Llama-3-8B", "--dtype-k", "q8_0", "--json"}).value("kv_bytes_per_token").toInteger(),
+                 69632 / 2 + 65536);
+        QCOMPARE(json({"Llama-3-8B", "--dtype", "q4_0", "--dtype-v", "f16", "--json"})
+                     .value("kv_bytes_per_token")
+                     .toInteger(),
                  36864 / 2 + 65536);
         // A checkpoint in f32 changes nothing of that.
         QCOMPARE(json({"stories260K", "--json"}).value("kv_bytes_per_token").toInteger(), 640);
@@ -119,11 +122,13 @@ private Q_SLOTS:
     }
 
     void theTextNamesEveryFactor() {
-        const Outcome outcome = kvloupe({"size", "Llama-3.1-8B", "--gpu", "H100 SXM", "--batch", "4", "--context", "8192"});
+        const Outcome outcome =
+            kvloupe({"size", "Llama-3.1-8B", "--gpu", "H100 SXM", "--batch", "4", "--context", "8192"});
         QCOMPARE(outcome.status, 0);
         const QString out = QString::fromUtf8(outcome.out);
-        for (const char* part : {"2 × 32 layers × 8 KV heads × 128 values × 2 B = 131,072 B", "4 sequences × 1,073,741,824 B = 4,294,967,296 B (4 GiB)",
-                                 "8,030,261,248 parameters", "56 sequences of 8,192 tokens; the batch fits", "predicted"})
+        for (const char* part : {"2 × 32 layers × 8 KV heads × 128 values × 2 B = 131,072 B",
+                                 "4 sequences × 1,073,741,824 B = 4,294,967,296 B (4 GiB)", "8,030,261,248 parameters",
+                                 "56 sequences of 8,192 tokens; the batch fits", "predicted"})
             QVERIFY2(out.contains(QString::fromUtf8(part)), qPrintable(out));
         QVERIFY(outcome.err.isEmpty());
     }

@@ -38,7 +38,9 @@ template <class Field>
 Field* field(const QWidget& dialog, const QString& label) {
     for (const QLabel* each : dialog.findChildren<QLabel*>())
         if (QString(each->text()).remove('&') == label)
-            return each->buddy() ? qobject_cast<Field*>(each->buddy()->focusProxy() ? each->buddy()->focusProxy() : each->buddy()) : nullptr;
+            return each->buddy()
+                       ? qobject_cast<Field*>(each->buddy()->focusProxy() ? each->buddy()->focusProxy() : each->buddy())
+                       : nullptr;
     return nullptr;
 }
 
@@ -72,7 +74,8 @@ private Q_SLOTS:
                 }
         QVERIFY(triggered);
         QCOMPARE(name, QString::fromStdString(default_bundled_model()));
-        QVERIFY2(text.contains(QString::fromUtf8("2 × 4 layers × 2 KV heads × 16 values × 2 B = 512 B")), qPrintable(text));
+        QVERIFY2(text.contains(QString::fromUtf8("2 × 4 layers × 2 KV heads × 16 values × 2 B = 512 B")),
+                 qPrintable(text));
     }
 
     void everyEverydayCaseIsAPreset() {
