@@ -30,16 +30,18 @@ std::string contradiction_of_experts(const ExpertShape& experts) {
     const auto text = [](std::uint32_t number) { return std::to_string(number); };
     if (experts.used == 0 || experts.used > experts.count)
         return text(experts.used) + " experts per token cannot be chosen among " + text(experts.count);
+    if (std::uint64_t{experts.shared} * experts.intermediate > ConfigLimits::width)
+        return text(experts.shared) + " shared experts of " + text(experts.intermediate) + " values are too wide";
     if (experts.groups == 0 || experts.count % experts.groups != 0)
         return text(experts.groups) + " groups do not divide " + text(experts.count) + " experts";
     if (experts.used_groups == 0 || experts.used_groups > experts.groups)
         return text(experts.used_groups) + " groups cannot be chosen among " + text(experts.groups);
     const std::uint32_t group = experts.count / experts.groups;
+    if (experts.group_score == ExpertShape::GroupScore::best_two && group < 2)
+        return "groups of one expert cannot be judged by their best two";
     if (experts.used > experts.used_groups * group)
         return text(experts.used_groups) + " groups of " + text(group) + " experts hold fewer than the " + text(experts.used) +
                " that a token uses";
-    if (experts.group_score == ExpertShape::GroupScore::best_two && group < 2)
-        return "groups of one expert cannot be judged by their best two";
     return {};
 }
 

@@ -39,11 +39,15 @@ struct ProductRows {
 // Name of the instruction set that the kernels run with: "AVX3", "AVX2", "SSE4", "SSE2", "NEON".
 std::string simd_target();
 
-// --- matvec_plain.cpp, matvec_packed.cpp ---
+// --- matvec_plain.cpp, matvec_packed.cpp, matvec_super.cpp ---
 // The product for matrix rows begin .. end - 1 only; meant for few rows of `in`.
 void matvec_rows(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows);
 void matvec_plain(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows);
 void matvec_packed(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows);
+// The packed types that matvec_super.cpp knows: those with fifth bits or scales in two levels.
+constexpr bool is_super(DType type) { return type >= DType::q5_0 && type <= DType::q6_k; }
+void matvec_super(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows);
+void expand_super(DType dtype, const std::byte* in, std::uint64_t count, float* out);
 
 // --- rows.cpp ---
 // out (count) = in, expanded to f32; count is a multiple of elements_per_pack.

@@ -53,6 +53,7 @@ std::uint64_t panel_floats(std::uint64_t cols) { return panel_rows(cols, UINT64_
 
 void matvec_rows(const PackedMatrix& matrix, std::uint64_t begin, std::uint64_t end, const ProductRows& rows) {
     if (is_float(matrix.dtype)) return matvec_plain(matrix, begin, end, rows);
+    if (is_super(matrix.dtype)) return matvec_super(matrix, begin, end, rows);
     matvec_packed(matrix, begin, end, rows);
 }
 

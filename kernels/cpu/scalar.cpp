@@ -26,6 +26,37 @@ int nibble(const std::byte* quants, std::uint64_t index) {
     return index < 16 ? byte & 15 : byte >> 4;
 }
 
+// Bits first .. first + count - 1 of a byte.
+int bits(std::byte from, unsigned first, unsigned count) {
+    return static_cast<int>(static_cast<unsigned>(from) >> first & ((1u << count) - 1));
+}
+
+// q5_0 (16 less, no minimum) and q5_1: the fifth bits are bits of four bytes.
+double five_bits(const std::byte* pack, std::uint64_t index, bool shifted) {
+    const std::byte* const fifth = pack + (shifted ? 2 : 4);
+    const int code = nibble(fifth + 4, index) + 16 * bits(fifth[index / 8], index % 8, 1);
+    return shifted ? half_at(pack) * (code - 16) : half_at(pack) * code + half_at(pack + 2);
+}
+
+// q4_k and q5_k: 32 elements share a scale and a minimum of 6 bits; those of the last four parts lie in two pieces.
+double four_or_five_k(const std::byte* pack, std::uint64_t index, bool fifth) {
+    const std::byte* const scales = pack + 4;
+    const std::uint64_t part = index / 32, inside = index % 32;
+    const int scale = part < 4 ? bits(scales[part], 0, 6) : bits(scales[part + 4], 0, 4) + 16 * bits(scales[part - 4], 6, 2);
+    const int minimum = part < 4 ? bits(scales[part + 4], 0, 6) : bits(scales[part + 4], 4, 4) + 16 * bits(scales[part], 6, 2);
+    int code = bits(pack[(fifth ? 48 : 16) + part / 2 * 32 + inside], part % 2 == 0 ? 0 : 4, 4);
+    if (fifth) code += 16 * bits(pack[16 + inside], static_cast<unsigned>(part), 1);
+    return half_at(pack) * scale * code - half_at(pack + 2) * minimum;
+}
+
+double six_k(const std::byte* pack, std::uint64_t index) {
+    const std::uint64_t half = index / 128, part = index % 128 / 32, inside = index % 32;
+    const int low = bits(pack[half * 64 + part % 2 * 32 + inside], part < 2 ? 0 : 4, 4);
+    const int high = bits(pack[128 + half * 32 + inside], static_cast<unsigned>(2 * part), 2);
+    const auto scale = static_cast<std::int8_t>(pack[192 + index / 16]);
+    return half_at(pack + 208) * scale * (low + 16 * high - 32);
+}
+
 // Whether a query at position p sees key t, from the definition (CACHE_SEMANTICS 1.9).
 bool sees(const KeySpan& span, std::uint32_t p, std::uint32_t t) {
     if (t > p) return false;
@@ -68,6 +99,11 @@ double element(DType dtype, const std::byte* row, std::uint64_t index) {
     case DType::q8_0: return half_at(pack) * static_cast<double>(static_cast<std::int8_t>(pack[2 + inside]));
     case DType::q4_0: return half_at(pack) * (nibble(pack + 2, inside) - 8);
     case DType::q4_1: return half_at(pack) * nibble(pack + 4, inside) + half_at(pack + 2);
+    case DType::q5_0: return five_bits(pack, inside, true);
+    case DType::q5_1: return five_bits(pack, inside, false);
+    case DType::q4_k: return four_or_five_k(pack, inside, false);
+    case DType::q5_k: return four_or_five_k(pack, inside, true);
+    case DType::q6_k: return six_k(pack, inside);
     default: break;
     }
     return 0;

@@ -20,13 +20,12 @@ std::uint32_t seen_of(const KeySpan& span, std::uint32_t context) {
 RotaryArgs CardAttention::rotary(const RotaryShape& shape) {
     RotaryArgs args;
     args.layout = shape.layout;
+    args.magnitude = shape.scaling.magnitude;
     if (shape.rotary_dim < 2) return args;
     for (const Frequencies& known : m_frequencies)
-        if (known.shape.theta == shape.theta && known.shape.rotary_dim == shape.rotary_dim) args.frequencies = known.memory.as<double>();
+        if (known.shape == shape) args.frequencies = known.memory.as<double>();
     if (args.frequencies == nullptr) {
-        std::vector<double> values(shape.rotary_dim / 2);
-        for (std::size_t i = 0; i < values.size(); ++i)
-            values[i] = std::pow(static_cast<double>(shape.theta), -2.0 * static_cast<double>(i) / shape.rotary_dim);
+        const std::vector<double> values = rotary_frequencies(shape);
         auto memory = CardMemory::make(m_card, values.size() * sizeof(double), Purpose::activations, "rotary frequencies");
         if (!memory) {
             m_card.fault().note_in_step(memory.error());

@@ -28,7 +28,7 @@ public:
     void run(const Call& call);
     // Waits: the weights are in main memory when it returns.
     void probe(const Call& call, AttentionProbe& probe);
-    // theta^(-2 i / rotary_dim), in device memory from the first use on.
+    // The frequencies are in device memory from the first use of a shape on.
     RotaryArgs rotary(const RotaryShape& shape);
 
 private:

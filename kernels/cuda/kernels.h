@@ -52,9 +52,10 @@ struct SequenceRows {
 };
 
 struct RotaryArgs {
-    const double* frequencies = nullptr;  // (rotary_dim / 2) theta^(-2 i / rotary_dim), device
+    const double* frequencies = nullptr;  // (rotary_dim / 2) radians per position (engine/model/rotary.h), device
     std::uint32_t rotary_dim = 0;         // 0: nothing is turned
     RotaryLayout layout = RotaryLayout::half_split;
+    float magnitude = 1;                  // cosines and sines are multiplied by it when a row is turned first, not when it is turned back
 };
 
 // --- rows.cu ---

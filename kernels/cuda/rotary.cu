@@ -119,7 +119,10 @@ __global__ void __launch_bounds__(threads) turn_and_store(const RotaryStore args
     const bool values = part >= blocks.of_queries + blocks.of_keys;  // the same for the whole block
     if (!values) {
         const double position = args.positions[row];
-        for (unsigned i = threadIdx.x; i < half; i += threads) turns[i] = cosine_and_sine(position * args.rotary.frequencies[i]);
+        for (unsigned i = threadIdx.x; i < half; i += threads) {
+            const float2 turn = cosine_and_sine(position * args.rotary.frequencies[i]);
+            turns[i] = make_float2(turn.x * args.rotary.magnitude, turn.y * args.rotary.magnitude);
+        }
         __syncthreads();
     }
     if (part < blocks.of_queries) {

@@ -8,11 +8,11 @@
 //   silu_multiply 12 bytes per element
 //   gather_rows   8 bytes per element
 //   narrow        6 bytes per element
-//   expand        34/32, 18/32 or 20/32 + 2 bytes per element
+//   expand        a pack's bytes over its elements (34/32 in q8_0) + 2 bytes per element
 //
 // Rejected: rows held in registers by rms_norm (a template per width, for a read that L1 serves anyway); __expf in
 // silu_multiply (2 ulp more, and the kernel waits for memory, not for arithmetic).
-#include "kernels/cuda/conversions.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/warp.h"
 

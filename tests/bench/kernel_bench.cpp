@@ -106,7 +106,8 @@ std::vector<std::unique_ptr<Weight>> matrices(const Bench& bench, DType type, st
 }
 
 void products(const Bench& bench) {
-    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1}) {
+    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
+                       DType::q4_k, DType::q5_k, DType::q6_k}) {
         const auto weights = matrices(bench, type, 4096, 4096);
         for (std::uint32_t rows : {1u, 4u, 8u}) {
             const auto in = buffer_of(bench.backend, rows * 4096), out = buffer_of(bench.backend, rows * 4096);

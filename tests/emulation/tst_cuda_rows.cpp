@@ -20,6 +20,7 @@ namespace {
 bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 
 std::vector<std::uint32_t> widths_of(DType type) {
+    if (elements_per_pack(type) == 256) return {256, 512, 1280};
     if (elements_per_pack(type) > 1) return {32, 64, 96, 576, 1056};
     return {1, 7, 8, 24, 100, 576, 1031, 2056};
 }
@@ -182,7 +183,8 @@ std::vector<Row> kvloupe::test::rows() {
         for (DType type : types)
             all.push_back({std::string(claim) + ": " + std::string(name_of(type)), [run, type](Check& check) { run(check, type); }});
     };
-    const std::initializer_list<DType> types = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1};
+    const std::initializer_list<DType> types = {DType::f32,  DType::f16,  DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1,
+                                                DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
     each("embedding gives the table's rows bit for bit, and NaN for a token outside it", types, embeds);
     each("norms equal their twin, with weights of every form", types, normalises);
     all.push_back({"a norm may be written over what it reads", normalises_in_place});
