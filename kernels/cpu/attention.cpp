@@ -73,6 +73,12 @@ void soften_seen(const SeenKeys& keys, float* weights) {
     for_seen([&](float& weight) { weight = static_cast<float>(static_cast<double>(weight) / sum); });
 }
 
+// The block table in the shape's group, and the f16 pages beside it.
+KvTable table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
+    const std::size_t begin = sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
+    return {batch.block_tables.data() + begin, batch.table_pages.empty() ? nullptr : batch.table_pages.data() + begin};
+}
+
 }  // namespace
 
 Attention::Scratch Attention::scratch(const Call& call, unsigned thread) const {
@@ -248,10 +254,7 @@ TileSpan Attention::find_spans(const Call& call, const QueryGroup& group, std::u
 void Attention::find_rows(const Call& call, const QueryGroup& group, std::uint32_t first, const Scratch& scratch, TileWork& work) {
     const KvLayerShape& cache = call.cache.shape().layers[call.layer];
     const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
-    // The block table in the shape's group, and the f16 pages beside it.
-    const std::size_t begin = sequence.table_begin + std::size_t{call.shape.group} * sequence.table_size;
-    const KvTable table{call.batch.block_tables.data() + begin,
-                        call.batch.table_pages.empty() ? nullptr : call.batch.table_pages.data() + begin};
+    const KvTable table = table_of(call.batch, sequence, call.shape);
     AttentionTile& tile = work.tile;
     tile.keys = read_tile(call.cache, call.layer, KvPart::keys, group.kv_head, table, first, tile.any, scratch.keys);
     tile.values = read_tile(call.cache, call.layer, KvPart::values, group.kv_head, table, first, tile.any, scratch.values);
