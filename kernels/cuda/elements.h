@@ -34,8 +34,8 @@ __device__ __forceinline__ float load_element(const std::byte* row, std::uint64_
     if constexpr (!is_packed<dtype>) {
         return to_float(reinterpret_cast<const Plain<dtype>*>(row)[index]);
     } else if constexpr (is_super<dtype>) {
-        return super_value<dtype>(row + index / elements_per_pack(dtype) * pack_bytes<dtype>,
-                                  static_cast<unsigned>(index % elements_per_pack(dtype)));
+        constexpr std::uint32_t elements = elements_per_pack(dtype);
+        return super_value<dtype>(row + index / elements * pack_bytes<dtype>, static_cast<unsigned>(index % elements));
     } else {
         const std::byte* const pack = row + index / 32 * pack_bytes<dtype>;
         const unsigned inside = static_cast<unsigned>(index % 32);
