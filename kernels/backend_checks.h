@@ -7,6 +7,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kvloupe {
 
@@ -61,6 +62,7 @@ inline Result<void> check_shape(const KvCacheShape& shape, const std::string& wh
     bool empty = shape.layers.empty() || shape.blocks == 0 || shape.block_size == 0;
     for (const KvLayerShape& layer : shape.layers) empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || layer.value_dim == 0;
     if (empty) return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
+    std::vector<const KvLayerShape*> first_of(shape.layers.size(), nullptr);  // layer of each place
     for (const KvLayerShape& layer : shape.layers) {
         if (auto keys = layer.key_plane(shape.block_size); !keys) return keys.error();
         if (auto values = layer.value_plane(shape.block_size); !values) return values.error();
@@ -77,6 +79,15 @@ inline Result<void> check_shape(const KvCacheShape& shape, const std::string& wh
         if (layer.place >= shape.layers.size())
             return Error{"A layer of a KV cache has place " + std::to_string(layer.place) + " of " + std::to_string(shape.layers.size()),
                          "This is a defect of the program"};
+        const KvLayerShape*& first = first_of[layer.place];
+        if (first == nullptr) first = &layer;
+        // A page is sealed for all layers of its place at once.
+        const bool alike = first->keys == layer.keys && first->values == layer.values && first->kv_heads == layer.kv_heads &&
+                           first->key_dim == layer.key_dim && first->value_dim == layer.value_dim;
+        const bool pages = layer.keys.keeps_residual() || layer.values.keeps_residual() || first->keys.keeps_residual() || first->values.keeps_residual();
+        if (pages && !alike)
+            return Error{"Layers that share memory cannot keep their caches in " + text_of(first->keys) + " and in " + text_of(layer.keys),
+                         "Give layers with and without a window the same heads and precision where KIVI is one of them"};
     }
     return {};
 }

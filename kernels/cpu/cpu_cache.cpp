@@ -141,6 +141,12 @@ void CpuKvCache::place_layers(const BlockStrides& strides) {
     }
 }
 
+std::vector<std::uint32_t> CpuKvCache::laid_layers() const {
+    std::vector<std::uint32_t> layers;
+    for (const Laid& laid : m_laid) layers.push_back(laid.layer);
+    return layers;
+}
+
 void CpuKvCache::copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
     if (from == to) return;
     for (const Laid& laid : m_laid)

@@ -82,6 +82,9 @@ public:
     const CpuPlane& values(std::uint32_t layer) const { return m_values[layer]; }
     const CpuPlane& plane(std::uint32_t layer, KvPart part) const { return part == KvPart::keys ? keys(layer) : values(layer); }
 
+    // One layer of each place, and one more for each other layout that it is given: all that blocks and pages hold.
+    std::vector<std::uint32_t> laid_layers() const;
+
     // The first `tokens` slots of a block, codes and scales; of KIVI's keys the scales of every group that they reach into.
     void copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens);
     void swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) const;

@@ -187,8 +187,8 @@ std::uint64_t store_token(const CpuKvCache& cache, std::uint32_t layer, const Kv
 
 void seal_block(const CpuKvCache& cache, std::uint32_t block, std::uint32_t page) {
     std::vector<float> rows;
-    const auto layers = static_cast<std::uint32_t>(cache.shape().layers.size());
-    for (std::uint32_t layer = 0; layer < layers; ++layer)
+    // Layers that share a place share the page too: it is sealed once for them.
+    for (const std::uint32_t layer : cache.laid_layers())
         for (const KvPart part : {KvPart::keys, KvPart::values}) {
             const CpuPlane& of = cache.plane(layer, part);
             if (!of.plane.format.keeps_residual()) continue;

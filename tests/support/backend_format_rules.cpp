@@ -276,6 +276,52 @@ void page_row(const BackendSubject& subject, Check& check) {
     CHECK_THAT(sealed != whole);
 }
 
+// Layers of two groups share a place: each seals its own block from its own page, and the other's stays as it is.
+void shared_pages_row(const BackendSubject& subject, Check& check) {
+    auto backend = make_subject(subject, check);
+    if (!backend) return;
+    const KvFormat format = in_groups(DType::kivi4, 16);
+    KvCacheShape shape = KvCacheShape::uniform(2, 3, 16, 1, 32, DType::f16, DType::f16);
+    shape.residual_pages = 2;
+    for (KvLayerShape& layer : shape.layers) {
+        layer.keys = layer.values = format;
+        layer.place = 0;
+    }
+    auto cache = backend->kv_cache(shape, Purpose::kv_cache);
+    CHECK_THAT(bool(cache));
+    std::vector<std::vector<float>> stored;
+    for (std::uint32_t layer = 0; layer < 2; ++layer) {
+        Batch batch;
+        batch.block_tables = {layer + 1};
+        batch.sequences = {{0, 16, 0, 0, 1}};
+        batch.table_pages = {2 - layer};
+        for (std::uint32_t t = 0; t < 16; ++t) {
+            batch.tokens.push_back(0);
+            batch.positions.push_back(t);
+            batch.slots.push_back((layer + 1) * 16 + t);
+            batch.slot_pages.push_back(2 - layer);
+        }
+        stored.push_back(random_floats(16 * 32, 60 + layer));
+        auto k = upload(*backend, stored.back()), v = upload(*backend, stored.back()), q = upload(*backend, stored.back());
+        CHECK_THAT(bool(backend->begin_batch(batch)));
+        AttentionShape attention;
+        attention.query_heads = attention.kv_heads = 1;
+        attention.head_dim = 32;
+        backend->rotary_store(*q, *k, *v, attention, {}, **cache, layer);
+    }
+    for (std::uint32_t layer = 0; layer < 2; ++layer) backend->seal_block(**cache, layer + 1, 1 - layer);
+    for (std::uint32_t layer = 0; layer < 2; ++layer) {
+        std::vector<float> keys(16 * 32), values(16 * 32);
+        CHECK_THAT(bool(backend->read_block(**cache, layer, layer + 1, 0, 16, keys, values)));
+        const auto want_keys = cpu::scalar::sealed(format, KvPart::keys, stored[layer], 32);
+        const auto want_values = cpu::scalar::sealed(format, KvPart::values, stored[layer], 32);
+        CHECK_BELOW(relative_difference(keys, want_keys, keys.size()), 3e-7);
+        CHECK_BELOW(relative_difference(values, want_values, values.size()), 3e-7);
+    }
+    shape.layers[1].keys = in_groups(DType::kivi2, 16);
+    CHECK_THAT(!backend->kv_cache(shape, Purpose::kv_cache));
+}
+
 }  // namespace
 
 std::vector<Row> format_rule_rows(const BackendSubject& subject) {
@@ -287,6 +333,7 @@ std::vector<Row> format_rule_rows(const BackendSubject& subject) {
         rows.push_back({"rows of unlike widths are stored and handed out: " + text_of(format), [=](Check& check) { store_row(subject, format, check); }});
     }
     rows.push_back({"pages are copied, and spent once they are sealed", [=](Check& check) { page_row(subject, check); }});
+    rows.push_back({"layers that share a place share its pages", [=](Check& check) { shared_pages_row(subject, check); }});
     rows.push_back({"int8 rounds as Q1 says", [=](Check& check) { q1_row(subject, check); }});
     rows.push_back({"fp8 saturates and counts as Q3 says", [=](Check& check) { q3_row(subject, check); }});
     rows.push_back({"layers that share a place share memory and nothing else", [=](Check& check) { place_row(subject, check); }});
