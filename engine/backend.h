@@ -169,6 +169,8 @@ struct AttentionShape {
     RotaryShape rotary = {};      // how keys were rotated; read only where span.rank is set
 };
 
+constexpr std::uint32_t value_dim_of(const AttentionShape& shape) { return shape.value_dim == 0 ? shape.head_dim : shape.value_dim; }
+
 // What sampling needs to know of one row of logits, so that a device need not hand out the whole row.
 struct LogitSummary {
     static constexpr std::uint32_t top_count = 10;
@@ -285,10 +287,8 @@ public:
                       std::uint32_t /*sequence*/, std::uint32_t /*first*/, std::uint32_t /*count*/, Buffer& /*keys*/,
                       Buffer& /*values*/) { unsupported(); }
     // gate (rows, width) = activation(gate) * up
-    virtual void gate_multiply(Activation /*activation*/, Buffer& /*gate*/, const Buffer& /*up*/,
-                               std::uint32_t /*rows*/, std::uint32_t /*width*/) { unsupported(); }
-    // gate (rows, width) = silu(gate) * up
-    virtual void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) = 0;
+    virtual void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows,
+                               std::uint32_t width) = 0;
     // out (rows.size(), width) = in[rows]
     virtual void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) = 0;
     // Waits, then copies the first destination.size() floats to the host.

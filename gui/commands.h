@@ -17,6 +17,7 @@ int run_command(const std::vector<std::string>& words);
 int tokenize_command(const std::vector<std::string>& words);
 int devices_command(const std::vector<std::string>& words);
 int quality_command(const std::vector<std::string>& words);
+int size_command(const std::vector<std::string>& words);
 int bench_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/environment.h"
 
+#include "engine/model/mapped_file.h"
 #include "kernels/make_backend.h"
 
 #include <spdlog/sinks/rotating_file_sink.h>
@@ -100,6 +101,12 @@ Result<std::string> resolve_model(const std::string& model) {
     if (model == "bundled") return bundled_model_path(default_bundled_model());
     if (model.rfind("bundled:", 0) == 0) return bundled_model_path(model.substr(8));
     return model;
+}
+
+Result<KnownModels> known_models() {
+    const Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(resource_folder() + "/known_models.json");
+    if (!file) return file.error();
+    return KnownModels::parse((*file)->bytes(), (*file)->path());
 }
 
 void set_up_logging() {

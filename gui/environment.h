@@ -3,6 +3,7 @@
 // Where things are on this machine: resources, bundled models, the log. No Qt GUI needed.
 #pragma once
 
+#include "engine/analysis/known_models.h"
 #include "engine/record/result.h"
 #include "engine/serve/session.h"
 
@@ -24,6 +25,9 @@ std::string default_bundled_model();
 
 // Path of `bundled`, `bundled:NAME` or a path.
 Result<std::string> resolve_model(const std::string& model);
+
+// The table of known models among the resources.
+Result<KnownModels> known_models();
 
 // Logs (spdlog) go to stderr (warnings and errors) and, where a folder can be written, to a file; never to stdout.
 void set_up_logging();

@@ -9,7 +9,7 @@ KVLOUPE_BUILD_PACKAGES=(
   libspdlog-dev nlohmann-json3-dev libhwy-dev libopenblas-dev libpcre2-dev nettle-dev
   fonts-dejavu-core fonts-wqy-microhei
 )
-KVLOUPE_TEST_PACKAGES=(xvfb xauth clang libclang-rt-14-dev unzip python3-pip)
+KVLOUPE_TEST_PACKAGES=(lld xvfb xauth clang libclang-rt-14-dev unzip python3-pip)
 
 # ensure_packages PACKAGE…: returns at once when all are there; else installs them, or says what to do and returns 1.
 ensure_packages() {

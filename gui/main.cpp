@@ -33,6 +33,7 @@ constexpr const char* usage_text =
     "kvloupe run SCENARIO [--export DIR] [--pictures]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
+    "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"
     "kvloupe bench [MODEL] [--sweep] [--json]\n"
     "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n";
 
@@ -110,11 +111,12 @@ int dispatch(int argc, char** argv) {
     }
     if (first == "tokenize") return kvloupe::tokenize_command(rest);
     if (first == "devices") return kvloupe::devices_command(rest);
+    if (first == "size") return kvloupe::size_command(rest);
     if (first == "bench") return kvloupe::bench_command(rest);
     if (first == "quality") return kvloupe::quality_command(rest);
-    for (const char* later : {"size", "export", "query", "check", "diff"})
+    for (const char* later : {"export", "query", "check", "diff"})
         if (first == later)
-            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, bench, quality.",
+            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality.",
                                  kvloupe::exit_usage);
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0

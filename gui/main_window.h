@@ -96,6 +96,7 @@ private:
     void saveChoices() const;
     void saveResults();
     void chooseSweep();
+    void showSizes();
     void chooseThreads();
     void exportView(View* view);
     void copyView(View* view);

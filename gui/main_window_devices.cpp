@@ -44,6 +44,9 @@ void MainWindow::buildAnalyseMenu() {
             choice->setChecked(m_controller.hasSession() && m_controller.session()->stages_every() == n);
         });
     }
+    analyse->addSeparator();
+    analyse->addAction(tr("Si&ze…"), this, &MainWindow::showSizes)
+        ->setToolTip(tr("What a model's cache and weights cost, and how many sequences fit on a GPU"));
     connect(m_ceilings, &CeilingsMeasurement::runningChanged, this, &MainWindow::updateState);
     connect(m_ceilings, &CeilingsMeasurement::began, this,
             [this](const QString& sentence) { m_notice->showPassing(sentence, tr("Stop")); });

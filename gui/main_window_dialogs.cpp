@@ -5,9 +5,11 @@
 
 #include "gui/breakpoint_dialog.h"
 #include "gui/ceilings_measurement.h"
+#include "gui/environment.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
 #include "gui/request_dialog.h"
+#include "gui/size_dialog.h"
 #include "gui/tab_page.h"
 #include "views/view.h"
 
@@ -111,6 +113,17 @@ void MainWindow::chooseSweep() {
     for (QDockWidget* dock : m_pages[3]->docks())
         if (dock->objectName() == QLatin1String("Profile/sweep")) dock->raise();
     m_sweep->start();
+}
+
+void MainWindow::showSizes() {
+    auto known = known_models();
+    if (!known) {
+        m_notice->show(QString::fromStdString(known.error().message()));
+        return;
+    }
+    const std::string model = m_controller.hasSession() ? m_controller.session()->scenario().model : std::string();
+    SizeDialog dialog(std::move(*known), model == "none" ? QString() : QString::fromStdString(model), this);
+    dialog.exec();
 }
 
 void MainWindow::chooseThreads() {

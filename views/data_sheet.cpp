@@ -11,7 +11,7 @@ namespace kvloupe {
 
 namespace {
 
-QString translated(const char* text) { return QCoreApplication::translate("kvloupe::data_sheet", text); }
+QString sheet_text(const char* text) { return QCoreApplication::translate("kvloupe::data_sheet", text); }
 
 QString threeDigits(double value) { return QString::number(value, 'f', value < 9.995 ? 2 : value < 99.95 ? 1 : 0); }
 
@@ -32,10 +32,10 @@ QString formatBandwidth(double bytesPerSecond) {
 QString ceilingsText(const Ceilings& ceilings) {
     if (!ceilings.measured()) return {};
     const QString mark = originMark(Origin::measured);
-    QString text = translated("read %1 %2").arg(mark, formatBandwidth(ceilings.read_bandwidth));
+    QString text = sheet_text("read %1 %2").arg(mark, formatBandwidth(ceilings.read_bandwidth));
     const std::string_view type = name_of(ceilings.matrix_type);
     if (ceilings.matrix_rate > 0)
-        text += translated(", matrix %1 %2 %3")
+        text += sheet_text(", matrix %1 %2 %3")
                     .arg(QString::fromUtf8(type.data(), static_cast<qsizetype>(type.size())), mark,
                          formatFlopRate(ceilings.matrix_rate));
     return text;
@@ -43,7 +43,7 @@ QString ceilingsText(const Ceilings& ceilings) {
 
 QString dataSheetText(const GpuEntry* entry) {
     if (!entry) return {};
-    return translated("data sheet %1: %2, %3 bf16")
+    return sheet_text("data sheet %1: %2, %3 bf16")
         .arg(QString::fromUtf8(entry->name.data(), static_cast<qsizetype>(entry->name.size())),
              formatBandwidth(entry->bandwidth), formatFlopRate(entry->bf16_flops));
 }

@@ -12,7 +12,7 @@ namespace kvloupe {
 
 namespace {
 
-QString translated(const char* text) { return QCoreApplication::translate("kvloupe::EventFilter", text); }
+QString filter_text(const char* text) { return QCoreApplication::translate("kvloupe::EventFilter", text); }
 
 }  // namespace
 
@@ -55,10 +55,10 @@ EventFilter EventFilter::parse(const QString& line) {
                     good = false;
             }
         } else {
-            filter.error = translated("The key “%1” is unknown: use seq, request, step, kind, cause or block.").arg(key);
+            filter.error = filter_text("The key “%1” is unknown: use seq, request, step, kind, cause or block.").arg(key);
             continue;
         }
-        if (!good) filter.error = translated("“%1” is no value for %2.").arg(value, key);
+        if (!good) filter.error = filter_text("“%1” is no value for %2.").arg(value, key);
     }
     return filter;
 }

@@ -32,14 +32,14 @@ struct Source {
     }
 };
 
-QColor mixed(const QColor& over, const QColor& under, double share) {
+QColor blended(const QColor& over, const QColor& under, double share) {
     const auto mix = [share](int a, int b) { return qRound(a * share + b * (1 - share)); };
     return QColor(mix(over.red(), under.red()), mix(over.green(), under.green()), mix(over.blue(), under.blue()));
 }
 
-QColor cachedColour(const Palette& colours) { return mixed(colours.hatch, colours.free, 0.55); }
+QColor cachedColour(const Palette& colours) { return blended(colours.hatch, colours.free, 0.55); }
 
-QColor ownedColour(const Palette& colours, unsigned owner) { return mixed(colours.owner(owner), colours.panel, owner_share); }
+QColor ownedColour(const Palette& colours, unsigned owner) { return blended(colours.owner(owner), colours.panel, owner_share); }
 
 }  // namespace
 

@@ -17,8 +17,8 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double least_row = 3, most_row = 26;   // pixels; lower rows are folded
-constexpr double per_notch = 0.8;
+constexpr double least_layer_row = 3, most_row = 26;   // pixels; lower rows are folded
+constexpr double layers_per_notch = 0.8;
 constexpr double closest_ns = 500;
 
 }  // namespace
@@ -90,10 +90,10 @@ LayersFrame LayersView::frameFor(const QRectF& area) const {
     frame.rows.setBottom(std::max(top + 4, area.bottom() - 4 * scale));
     frame.axis = QRectF(frame.rows.left(), area.top() + 2 * scale, frame.rows.width(), axis);
     const std::size_t count = m_profile ? m_profile->layers.size() : 1;
-    if (frame.rows.height() < least_row * scale * static_cast<double>(count)) {
+    if (frame.rows.height() < least_layer_row * scale * static_cast<double>(count)) {
         frame.rows.setBottom(std::max(top + 4, frame.rows.bottom() - 15 * scale));
         frame.perRow =
-            static_cast<std::size_t>(std::ceil(least_row * scale * static_cast<double>(count) / frame.rows.height()));
+            static_cast<std::size_t>(std::ceil(least_layer_row * scale * static_cast<double>(count) / frame.rows.height()));
         frame.caption = QRectF(area.left() + 8 * scale, frame.rows.bottom(), area.width() - 16 * scale, 15 * scale);
     }
     const std::size_t rows = (count + frame.perRow - 1) / frame.perRow;
@@ -201,7 +201,7 @@ void LayersView::wheelEvent(QWheelEvent* event) {
     if (event->modifiers() & Qt::ShiftModifier || turned.y() == 0)
         zoom(1, now.beginNs, -(turned.y() != 0 ? turned.y() : turned.x()) / 120.0 * (now.endNs - now.beginNs) * 0.1);
     else
-        zoom(std::pow(per_notch, turned.y() / 120.0), std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs),
+        zoom(std::pow(layers_per_notch, turned.y() / 120.0), std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs),
              0);
     zoomChanged();
 }
@@ -234,9 +234,9 @@ void LayersView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Left: zoomed(1, -0.1); break;
     case Qt::Key_Right: zoomed(1, 0.1); break;
     case Qt::Key_Plus:
-    case Qt::Key_Equal: zoomed(per_notch, 0); break;
+    case Qt::Key_Equal: zoomed(layers_per_notch, 0); break;
     case Qt::Key_Minus:
-    case Qt::Key_Underscore: zoomed(1 / per_notch, 0); break;
+    case Qt::Key_Underscore: zoomed(1 / layers_per_notch, 0); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
         if (cursor()->hover().layer) cursor()->lock(cursor()->hover());

@@ -15,7 +15,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::uint64_t events_searched = 200000;  // backwards, for the fork behind a copy
+constexpr std::uint64_t copy_events_searched = 200000;  // backwards, for the fork behind a copy
 
 }  // namespace
 
@@ -103,7 +103,7 @@ PoolView::Callout PoolView::calloutOf(const LaneRecord& lane, std::size_t step) 
 
 // The newest fork that made the copied block shared: of the writer from its parent, or from the writer.
 void PoolView::findFork(Callout& callout, const LaneRecord& lane, std::size_t step, const Event& copy) const {
-    std::uint64_t left = events_searched;
+    std::uint64_t left = copy_events_searched;
     for (std::size_t s = step + 1; s-- > 0 && left > 0;) {
         const LogRange range = lane.step(s).events;
         for (std::uint64_t i = range.end; i-- > range.begin && left > 0; --left) {

@@ -13,7 +13,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double heading_height = 22, running_height = 62, short_height = 24;
+constexpr double head_height = 22, running_height = 62, short_height = 24;
 
 // Value below which `share` of the values lie (nearest rank); values must not be empty.
 double quantile(std::vector<double> values, double share) {
@@ -134,8 +134,8 @@ void RequestsView::refresh() {
         heading.group = group;
         heading.heading = text;
         m_entries.push_back(heading);
-        cards.push_back({y, heading_height * unit(), false});
-        y += heading_height * unit();
+        cards.push_back({y, head_height * unit(), false});
+        y += head_height * unit();
     };
     const auto addEntries = [&](const std::vector<std::size_t>& order) {
         for (const std::size_t i : order) {

@@ -19,7 +19,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double per_notch = 0.85;
+constexpr double zoom_per_notch = 0.85;
 constexpr double closest = 0.3;   // decades
 
 }  // namespace
@@ -257,7 +257,7 @@ void RooflineView::wheelEvent(QWheelEvent* event) {
     if (isEmptyShown()) return;
     event->accept();
     const int turned = event->angleDelta().y() != 0 ? event->angleDelta().y() : event->angleDelta().x();
-    const double factor = std::pow(per_notch, turned / 120.0);
+    const double factor = std::pow(zoom_per_notch, turned / 120.0);
     zoom(event->modifiers() & Qt::ControlModifier ? 1 : factor, event->modifiers() & Qt::ShiftModifier ? 1 : factor,
          event->position(), {});
     zoomChanged();
@@ -287,9 +287,9 @@ void RooflineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Up: shift ? moved(1, 0, -0.1) : walk(-1); break;
     case Qt::Key_Down: shift ? moved(1, 0, 0.1) : walk(1); break;
     case Qt::Key_Plus:
-    case Qt::Key_Equal: moved(per_notch, 0, 0); break;
+    case Qt::Key_Equal: moved(zoom_per_notch, 0, 0); break;
     case Qt::Key_Minus:
-    case Qt::Key_Underscore: moved(1 / per_notch, 0, 0); break;
+    case Qt::Key_Underscore: moved(1 / zoom_per_notch, 0, 0); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
         if (!m_ceilings.measured()) Q_EMIT emptyAction(QStringLiteral("measure-ceilings"));

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<BytesKind, 3> kinds = {BytesKind::weights, BytesKind::keys_values, BytesKind::activations};
 
-QString translated(const char* text) { return QCoreApplication::translate("kvloupe::stage_look", text); }
+QString stage_text(const char* text) { return QCoreApplication::translate("kvloupe::stage_look", text); }
 
 QString text(std::string_view name) { return QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())); }
 
@@ -28,7 +28,9 @@ BytesKind mostBytesOf(StageKind kind) {
     case StageKind::attention_out:
     case StageKind::gate_up:
     case StageKind::down:
-    case StageKind::logits: return BytesKind::weights;
+    case StageKind::logits:
+    case StageKind::route:
+    case StageKind::latent: return BytesKind::weights;
     case StageKind::attention:
     case StageKind::rotary_store: return BytesKind::keys_values;
     default: return BytesKind::activations;
@@ -46,11 +48,11 @@ QColor colourOf(BytesKind kind, const Palette& palette) {
 
 QString bytesKindName(BytesKind kind) {
     switch (kind) {
-    case BytesKind::weights: return translated("weights");
-    case BytesKind::keys_values: return translated("keys and values");
+    case BytesKind::weights: return stage_text("weights");
+    case BytesKind::keys_values: return stage_text("keys and values");
     case BytesKind::activations: break;
     }
-    return translated("activations");
+    return stage_text("activations");
 }
 
 QString stageName(StageKind kind) { return text(name_of(kind)); }
@@ -70,43 +72,43 @@ QString shortStageName(StageKind kind) {
 
 QString limitName(StageLimit limit) {
     switch (limit) {
-    case StageLimit::memory: return translated("memory");
-    case StageLimit::compute: return translated("compute");
-    case StageLimit::latency: return translated("latency");
+    case StageLimit::memory: return stage_text("memory");
+    case StageLimit::compute: return stage_text("compute");
+    case StageLimit::latency: return stage_text("latency");
     case StageLimit::unknown: break;
     }
     return {};
 }
 
 QString aboveCeilingText() {
-    return translated(
+    return stage_text(
         "above the ceiling: served from the processor’s caches, or the ceiling was measured on a busy machine");
 }
 
 QString stageTip(const StageWork& work, const Ceilings& ceilings) {
     const StageBound bound = bound_of(work, ceilings);
     const QString measured = originMark(Origin::measured), derived = originMark(Origin::derived);
-    QStringList lines{translated("%1 %2").arg(measured, formatDuration(static_cast<double>(work.duration_ns)))};
+    QStringList lines{stage_text("%1 %2").arg(measured, formatDuration(static_cast<double>(work.duration_ns)))};
     if (work.bytes > 0)
-        lines << translated("%1 %2 moved, %3")
+        lines << stage_text("%1 %2 moved, %3")
                      .arg(derived, formatBytes(work.bytes), formatBandwidth(bound.bytes_per_second));
     if (work.flops > 0)
         lines
-            << translated("%1 %2 FLOP, %3").arg(derived, formatCount(work.flops), formatFlopRate(bound.flops_per_second));
+            << stage_text("%1 %2 FLOP, %3").arg(derived, formatCount(work.flops), formatFlopRate(bound.flops_per_second));
     if (work.flops > 0 && work.bytes > 0)
-        lines << translated("%1 %2 FLOP per byte").arg(derived, QString::number(bound.flops_per_byte, 'f', 2));
+        lines << stage_text("%1 %2 FLOP per byte").arg(derived, QString::number(bound.flops_per_byte, 'f', 2));
     if (!ceilings.measured()) {
-        lines << translated("the device’s ceilings are not measured yet");
+        lines << stage_text("the device’s ceilings are not measured yet");
         return lines.join(QLatin1Char('\n'));
     }
     if (bound.limit == StageLimit::latency)
-        lines << translated("%1 bound by latency: less than 30 % of both ceilings").arg(derived);
+        lines << stage_text("%1 bound by latency: less than 30 % of both ceilings").arg(derived);
     else if (bound.limit != StageLimit::unknown)
-        lines << translated("%1 bound by %2").arg(derived, limitName(bound.limit));
-    lines << translated("%1 %2 of the read bandwidth, %3")
+        lines << stage_text("%1 bound by %2").arg(derived, limitName(bound.limit));
+    lines << stage_text("%1 %2 of the read bandwidth, %3")
                  .arg(derived, formatPercent(bound.of_memory), formatBandwidth(ceilings.read_bandwidth));
     if (ceilings.matrix_rate > 0)
-        lines << translated("%1 %2 of the matrix rate, %3 %4")
+        lines << stage_text("%1 %2 of the matrix rate, %3 %4")
                      .arg(derived, formatPercent(bound.of_compute), formatFlopRate(ceilings.matrix_rate),
                           text(name_of(ceilings.matrix_type)));
     if (bound.of_memory > 1 || bound.of_compute > 1) lines << aboveCeilingText();
@@ -115,7 +117,7 @@ QString stageTip(const StageWork& work, const Ceilings& ceilings) {
 
 double paintBytesLegend(const Canvas& canvas, const QRectF& area) {
     const TextStyle style{11, QFont::Normal, canvas.colours().ink2, false};
-    const QString lead = translated("bytes moved are mostly");
+    const QString lead = stage_text("bytes moved are mostly");
     const double square = canvas.u(9), gap = canvas.u(5), between = canvas.u(12);
     double needed = 0;
     for (const BytesKind kind : kinds) needed += square + gap + canvas.width(bytesKindName(kind), style) + between;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t least_layers = 4;    // a median and a spread of fewer say nothing
 constexpr double deviations = 3, least_excess = 0.05;
 
-QString translated(const char* text) { return QCoreApplication::translate("kvloupe::step_profile", text); }
+QString profile_text(const char* text) { return QCoreApplication::translate("kvloupe::step_profile", text); }
 
 QString perSecond(double value) {
     return value < 1000 ? QString::number(value, 'f', 1) : formatCount(static_cast<quint64>(std::llround(value)));
@@ -106,23 +106,23 @@ void markOutliers(StepProfile& profile) {
 }
 
 QString outlierRule() {
-    return translated(
+    return profile_text(
         "Marked: more than the median of the layers + 3 × their median absolute deviation, and at least 5 % more "
         "than the median.");
 }
 
 QString outlierText(const ProfiledLayer& layer) {
-    const QString above = translated("%1 above the median layer").arg(formatDuration(layer.aboveNs));
+    const QString above = profile_text("%1 above the median layer").arg(formatDuration(layer.aboveNs));
     if (!layer.reason) return above;
     const std::string_view name = name_of(*layer.reason);
-    return translated("%1: %2").arg(above, QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())));
+    return profile_text("%1: %2").arg(above, QString::fromUtf8(name.data(), static_cast<qsizetype>(name.size())));
 }
 
 QString stepName(const StepProfile& profile) {
-    if (profile.decodes()) return translated("Decode step %1").arg(numbered(profile.step));
+    if (profile.decodes()) return profile_text("Decode step %1").arg(numbered(profile.step));
     if (profile.record.prefill_tokens > 0 && profile.record.decode_tokens == 0)
-        return translated("Prefill step %1").arg(numbered(profile.step));
-    return translated("Step %1").arg(numbered(profile.step));
+        return profile_text("Prefill step %1").arg(numbered(profile.step));
+    return profile_text("Step %1").arg(numbered(profile.step));
 }
 
 bool computes(const LaneInfo& lane) { return lane.layers > 0; }
@@ -133,18 +133,18 @@ QString stepRateText(const StepRecord& step, const LaneInfo& lane, const QString
     const std::uint64_t made = std::uint64_t{step.decode_tokens} + step.prefill_tokens;
     if (!computes(lane) || ns <= 0 || made == 0) return time;
     if (!lane.kv_cache) {
-        const QString text = step.computed_tokens == 1 ? translated("1 token computed in %1").arg(time)
-                                                       : translated("%1 tokens computed in %2")
+        const QString text = step.computed_tokens == 1 ? profile_text("1 token computed in %1").arg(time)
+                                                       : profile_text("%1 tokens computed in %2")
                                                              .arg(formatCount(step.computed_tokens), time);
         if (step.decode_tokens == 0) return text;
-        return translated("%1, %2 new per second").arg(text, rateMark + perSecond(step.decode_tokens * 1e9 / ns));
+        return profile_text("%1, %2 new per second").arg(text, rateMark + perSecond(step.decode_tokens * 1e9 / ns));
     }
-    return translated("%1, %2 tokens per second").arg(time, rateMark + perSecond(static_cast<double>(made) * 1e9 / ns));
+    return profile_text("%1, %2 tokens per second").arg(time, rateMark + perSecond(static_cast<double>(made) * 1e9 / ns));
 }
 
 QString otherStepText(const StepProfile& profile) {
     if (profile.asked == profile.step) return {};
-    return translated("step %1 has no stages; showing step %2").arg(numbered(profile.asked), numbered(profile.step));
+    return profile_text("step %1 has no stages; showing step %2").arg(numbered(profile.asked), numbered(profile.step));
 }
 
 QString stoppedText(const Cursor& cursor) {
@@ -152,22 +152,22 @@ QString stoppedText(const Cursor& cursor) {
     const int last = cursor.stepOf(cursor.lane()), behind = cursor.step() - last;
     // While steps fly past, the lanes of one step are not published at once.
     if (last < 0 || behind < (cursor.recording()->phase() == Phase::running ? 2 : 1)) return {};
-    return translated("stopped at step %1").arg(numbered(last));
+    return profile_text("stopped at step %1").arg(numbered(last));
 }
 
 QString noStagesText(const LaneRecord* lane, int step) {
-    if (!lane) return translated("Nothing is open. Open a model or a scenario.");
-    if (step < 0) return translated("No step recorded yet. The first step shows its stages.");
-    const QString text = translated("No stage times were recorded up to step %1 of %2.")
+    if (!lane) return profile_text("Nothing is open. Open a model or a scenario.");
+    if (step < 0) return profile_text("No step recorded yet. The first step shows its stages.");
+    const QString text = profile_text("No stage times were recorded up to step %1 of %2.")
                              .arg(numbered(step), QString::fromStdString(lane->info().name));
     if (lane->staged_steps().size() == 0)
         return text + QLatin1Char(' ') +
                (!computes(lane->info())
-                    ? translated("The lane has no model: it accounts for blocks, and has no stages.")
-                    : translated("Stages are measured in every n-th step: Analyse ▸ Measure stages, or the scenario’s "
+                    ? profile_text("The lane has no model: it accounts for blocks, and has no stages.")
+                    : profile_text("Stages are measured in every n-th step: Analyse ▸ Measure stages, or the scenario’s "
                                  "“stages_every”."));
     return text + QLatin1Char(' ') +
-           translated("Step %1 is the first that has them.")
+           profile_text("Step %1 is the first that has them.")
                .arg(numbered(static_cast<int>(lane->staged_steps()[0].step)));
 }
 

@@ -13,7 +13,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+constexpr double no_point = std::numeric_limits<double>::quiet_NaN();
 
 QString measured(const QString& text) { return originMark(Origin::measured) + QLatin1Char(' ') + text; }
 
@@ -53,9 +53,9 @@ std::optional<double> StepTimeView::speedUp(const LaneProgress& uncached, const 
 }
 
 double StepTimeView::speedUpAt(std::size_t pair, std::size_t step) const {
-    if (cumulated()) return step < m_ratios[pair].cumulated.size() ? m_ratios[pair].cumulated[step] : not_a_number;
+    if (cumulated()) return step < m_ratios[pair].cumulated.size() ? m_ratios[pair].cumulated[step] : no_point;
     return speedUp(m_progress[m_pairs[pair].uncached.value], m_progress[m_pairs[pair].cached.value], step)
-        .value_or(not_a_number);
+        .value_or(no_point);
 }
 
 void StepTimeView::build() {
@@ -122,7 +122,7 @@ void StepTimeView::appendSteps() {
             const StepSums& sums = lane.at(own.steps);
             x.append(static_cast<double>(own.steps));
             const auto duration = static_cast<double>(sums.durationNs);
-            time.append(cumulated() ? static_cast<double>(sums.totalNs) : sums.decodes() ? duration : not_a_number);
+            time.append(cumulated() ? static_cast<double>(sums.totalNs) : sums.decodes() ? duration : no_point);
             if (cumulated() || !sums.prompt) continue;
             promptX.append(static_cast<double>(own.steps));
             prompt.append(duration);
@@ -141,7 +141,7 @@ void StepTimeView::appendSteps() {
                 own.uncachedNs += static_cast<double>(uncached.at(own.steps).durationNs);
                 own.cachedNs += static_cast<double>(cached.at(own.steps).durationNs);
             }
-            own.cumulated.push_back(own.cachedNs > 0 ? own.uncachedNs / own.cachedNs : not_a_number);
+            own.cumulated.push_back(own.cachedNs > 0 ? own.uncachedNs / own.cachedNs : no_point);
             x.append(static_cast<double>(own.steps));
             y.append(speedUpAt(p, own.steps));
         }
@@ -202,7 +202,7 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
                                PlotNote::Sample::square, palette_().ink2});
     for (std::size_t p = 0; p < m_pairs.size(); ++p) {
         const int step = std::min(cursor()->stepOf(m_pairs[p].uncached), cursor()->stepOf(m_pairs[p].cached));
-        const double ratio = step >= 0 ? speedUpAt(p, static_cast<std::size_t>(step)) : not_a_number;
+        const double ratio = step >= 0 ? speedUpAt(p, static_cast<std::size_t>(step)) : no_point;
         const QString name = m_pairs.size() == 1 ? tr("speed-up") : laneName(m_pairs[p].cached);
         if (!std::isfinite(ratio)) {
             marks.labels.push_back({m_ratioPanel, 0, name, tr("none in this step"), palette_().ink1});

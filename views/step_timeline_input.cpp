@@ -18,7 +18,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double per_notch = 0.8;
+constexpr double time_per_notch = 0.8;
 
 }  // namespace
 
@@ -130,7 +130,7 @@ void StepTimelineView::wheelEvent(QWheelEvent* event) {
         const int by = turned.y() != 0 ? turned.y() : turned.x();
         zoomAt(1, now.beginNs, -by / 120.0 * (now.endNs - now.beginNs) * 0.1);
     } else {
-        zoomAt(std::pow(per_notch, turned.y() / 120.0),
+        zoomAt(std::pow(time_per_notch, turned.y() / 120.0),
                std::clamp(now.nsAt(event->position().x()), now.beginNs, now.endNs), 0);
     }
     zoomChanged();
@@ -170,9 +170,9 @@ void StepTimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_PageUp: moved(1, -0.8); break;
     case Qt::Key_PageDown: moved(1, 0.8); break;
     case Qt::Key_Plus:
-    case Qt::Key_Equal: moved(per_notch, 0); break;
+    case Qt::Key_Equal: moved(time_per_notch, 0); break;
     case Qt::Key_Minus:
-    case Qt::Key_Underscore: moved(1 / per_notch, 0); break;
+    case Qt::Key_Underscore: moved(1 / time_per_notch, 0); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
         if (cursor()->hover().layer) cursor()->lock(cursor()->hover());

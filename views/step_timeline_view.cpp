@@ -14,7 +14,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double least_box = 3;         // pixels: narrower stages are folded
+constexpr double least_stage_box = 3;         // pixels: narrower stages are folded
 constexpr std::size_t few_layers = 4;   // so many show at once
 constexpr double to_the_end = 1e9;      // units behind every stage; finite, so that zoom states compare
 
@@ -222,7 +222,7 @@ std::vector<StepTimelineView::Run> StepTimelineView::runs(double beginNs, double
 
 std::size_t StepTimelineView::folded(const StepTimelineFrame& frame) const {
     if (!m_profile) return 0;
-    const double leastNs = least_box * (frame.endNs - frame.beginNs) / frame.boxes.width();
+    const double leastNs = least_stage_box * (frame.endNs - frame.beginNs) / frame.boxes.width();
     std::size_t count = 0;
     for (std::size_t i = m_profile->stageAt(frame.beginNs);
          i < m_profile->stages.size() && m_profile->stages[i].beginNs < frame.endNs; ++i)

@@ -9,7 +9,7 @@ namespace kvloupe {
 
 namespace {
 
-Event event_of(EventKind kind, Cause cause, SequenceId sequence, BlockId block) {
+Event index_event(EventKind kind, Cause cause, SequenceId sequence, BlockId block) {
     Event event;
     event.kind = kind;
     event.cause = cause;
@@ -136,12 +136,12 @@ void RadixIndex::replace(const CacheSequence& sequence, Owner& owner, std::uint3
                          std::vector<Event>& events) {
     BlockId& entry = owner.state->groups[0].table[block];
     if (entry == page) return;
-    Event hit = event_of(EventKind::prefix_hit, Cause::duplicate_owner, sequence.id, page);
+    Event hit = index_event(EventKind::prefix_hit, Cause::duplicate_owner, sequence.id, page);
     hit.other = block;
     events.push_back(hit);
     m_pool.touch(page);
     const BlockPool::Released released = m_pool.release(entry);
-    Event freed = event_of(EventKind::free, Cause::duplicate_owner, sequence.id, entry);
+    Event freed = index_event(EventKind::free, Cause::duplicate_owner, sequence.id, entry);
     freed.other = static_cast<std::uint32_t>(released.owners_left);
     if (released.front) freed.flags |= Event::flag_front;
     events.push_back(freed);
@@ -153,7 +153,7 @@ void RadixIndex::store(const CacheSequence& sequence, Owner& owner, std::uint32_
     const BlockHash& hash = owner.state->chain.hash(block);
     m_pool.set_hash(id, hash);
     const std::uint64_t shown = first_bytes(hash);
-    Event event = event_of(EventKind::store, Cause::block_full, sequence.id, id);
+    Event event = index_event(EventKind::store, Cause::block_full, sequence.id, id);
     event.other = static_cast<std::uint32_t>(shown >> 32);
     event.tokens = static_cast<std::uint32_t>(shown);
     events.push_back(event);
@@ -200,7 +200,7 @@ void RadixIndex::let_go(std::span<const BlockId> pages, const Event& event, std:
 void RadixIndex::evict_for(std::uint32_t blocks, SequenceId taker, std::vector<Event>& events) {
     m_tree.set_listener(m_listener);
     const std::vector<BlockId> pages = m_tree.evict(std::uint64_t{blocks} * m_options.block_size);
-    let_go(pages, event_of(EventKind::evict, Cause::leaf_evicted, taker, BlockId::none()), events);
+    let_go(pages, index_event(EventKind::evict, Cause::leaf_evicted, taker, BlockId::none()), events);
 }
 
 // What the tree has is computed, and it is copied before it is written: the paged cache never takes its hash alone.
@@ -209,7 +209,7 @@ void RadixIndex::forget([[maybe_unused]] BlockId block) { assert(!m_tree.node_of
 void RadixIndex::evict(BlockId block, std::vector<Event>& events) {
     m_tree.set_listener(m_listener);
     const std::vector<BlockId> pages = m_tree.evict_page(block);
-    let_go(pages, event_of(EventKind::evict, Cause::requested, SequenceId::none(), BlockId::none()), events);
+    let_go(pages, index_event(EventKind::evict, Cause::requested, SequenceId::none(), BlockId::none()), events);
 }
 
 void RadixIndex::reset(std::vector<Event>& events) {
@@ -221,7 +221,7 @@ void RadixIndex::reset(std::vector<Event>& events) {
     }
     m_tree.set_listener(m_listener);
     m_tree.clear();
-    let_go(pages, event_of(EventKind::evict, Cause::requested, SequenceId::none(), BlockId::none()), events);
+    let_go(pages, index_event(EventKind::evict, Cause::requested, SequenceId::none(), BlockId::none()), events);
 }
 
 Result<void> RadixIndex::audit() const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// What a Llama configuration must satisfy whatever file it came from.
+// What a model's configuration must satisfy whatever file it came from.
 #pragma once
 
 #include "engine/model/model.h"
@@ -13,13 +13,14 @@ namespace kvloupe {
 struct ConfigLimits {
     static constexpr std::uint64_t layers = 4096;             // records keep layer numbers in 16 bits
     static constexpr std::uint64_t heads = 16384;             // and head numbers
-    static constexpr std::uint64_t width = 1u << 24;          // hidden, intermediate, head_dim
+    static constexpr std::uint64_t width = 1u << 24;          // hidden, intermediate, head_dim, ranks
     static constexpr std::uint64_t vocabulary = 1u << 28;     // token ids are int32
     static constexpr std::uint64_t context = 1u << 30;
+    static constexpr std::uint64_t experts = 16384;
 };
 
-// Relations between the values: kv_heads divides query_heads, an even rotary width within head_dim, finite positive
-// theta and epsilon. path is used in messages.
+// Relations between the values: kv_heads divides query_heads in every layer, an even rotary width within head_dim, finite
+// positive bases, scales and epsilon, experts in equal groups. layer_shapes holds one entry per layer. path is used in messages.
 Result<void> check_config(const ModelConfig& config, const std::string& path);
 
 }  // namespace kvloupe

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// A Llama-shaped model with seeded random weights, for benchmarks and tests: its arithmetic costs what a real model of
+// A model of any shape with seeded random weights, for benchmarks and tests: its arithmetic costs what a real model of
 // that shape costs, its text means nothing.
 #pragma once
 
@@ -12,8 +12,9 @@
 namespace kvloupe {
 
 struct GenerateOptions {
-    // layers, hidden, query_heads, kv_heads, head_dim, intermediate, vocabulary and context_length must be set;
-    // rotary_dim 0 means head_dim; name, architecture, parameters and weight_bytes are filled in.
+    // layers, hidden, query_heads, kv_heads, head_dim, intermediate, vocabulary and context_length must be set; rotary_dim 0
+    // means head_dim. With a latent, kv_heads, head_dim and rotary_dim follow from it. Without layer_shapes all layers are
+    // alike, with experts if there are any. name, architecture, parameters and weight_bytes are filled in.
     ModelConfig shape;
     DType matrices = DType::f16;  // embedding, projections and output; norms are f32
     std::uint64_t seed = 0;

@@ -39,7 +39,12 @@ std::optional<DType> dtype_from_ggml(std::uint32_t ggml_type) {
     case 1: return DType::f16;
     case 2: return DType::q4_0;
     case 3: return DType::q4_1;
+    case 6: return DType::q5_0;
+    case 7: return DType::q5_1;
     case 8: return DType::q8_0;
+    case 12: return DType::q4_k;
+    case 13: return DType::q5_k;
+    case 14: return DType::q6_k;
     case 30: return DType::bf16;
     default: return std::nullopt;
     }

@@ -260,7 +260,7 @@ bool read_tensor(Reader& reader, const std::string& ordinal, GgufTensor& tensor)
     const GgmlType* const type = find_ggml_type(tensor.type);
     if (!type)
         return reader.fail(what + " has the unknown tensor type " + std::to_string(tensor.type),
-                           "Use a file with F32, F16, BF16, Q8_0, Q4_0 or Q4_1 tensors.");
+                           "Use a file with F32, F16, BF16, Q8_0, Q5_0, Q5_1, Q4_0, Q4_1, Q4_K, Q5_K or Q6_K tensors.");
     if (tensor.dims[0] % type->elements != 0)
         return reader.fail(what + " has rows of " + grouped(tensor.dims[0]) + " elements, which is no multiple of the " +
                            std::to_string(type->elements) + " of a " + std::string(type->name) + " block");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// config.json of a Hugging Face Llama folder. Keys and defaults: FORMATS 2.4 and transformers' LlamaConfig.
+// config.json of a Hugging Face folder, of every architecture that hf_families.h lists. The weights are not needed, so the same
+// function serves a size prediction. Keys and defaults: FORMATS 2.4 and the configuration classes of transformers.
 #pragma once
 
 #include "engine/model/model.h"
@@ -16,6 +17,8 @@ namespace kvloupe {
 struct HfConfig {
     ModelConfig model;                // name, parameters and weight_bytes are left to the loader
     std::string dtype;                // torch_dtype or dtype; "" where absent. The tensors' own types count
+    std::string packed_by;            // quantization_config's method ("fp8", "awq"); "": the weights are plain
+    std::uint32_t extra_layers = 0;   // stored behind the model's, for predicting several tokens at once; not computed
     std::optional<TokenId> bos;
     std::vector<TokenId> end_tokens;  // eos_token_id, one or a list
 };

@@ -3,15 +3,15 @@
 // load_model(): a GGUF file or a Hugging Face folder becomes a Model.
 //
 // Goals: the file is mapped and never copied; nothing of the session at hand changes when a load fails; a load can be
-// cancelled at any moment. Non-goals: files in parts, other formats. Rejected: leaving the pages to be read by the
+// cancelled at any moment. Non-goals: GGUF files in parts, other formats. Rejected: leaving the pages to be read by the
 // first step, because that step would then seem slow and the load would have no progress to show.
 #include "engine/model/gguf.h"
 #include "engine/model/gguf_config.h"
 #include "engine/model/hf_config.h"
+#include "engine/model/hf_weights.h"
 #include "engine/model/message.h"
 #include "engine/model/model.h"
 #include "engine/model/model_tensors.h"
-#include "engine/model/safetensors.h"
 
 #include <algorithm>
 #include <chrono>
@@ -84,7 +84,10 @@ private:
         for (const GgufTensor& tensor : file->tensors)
             tensors.push_back({tensor.name, {tensor.dims.rbegin(), tensor.dims.rend()}, dtype_from_ggml(tensor.type),
                                ggml_type_name(tensor.type), bytes.data() + tensor.offset, tensor.offset});
-        return assign_tensors(*m_model, tensors, gguf_names, path);
+        std::vector<std::string> ignored;
+        // Llama 3's frequency factors: the configuration knows the rule that they follow.
+        if (m_model->config.rotary_scaling.kind == RotaryScaling::Kind::llama3) ignored.emplace_back("rope_freqs.weight");
+        return assign_tensors(*m_model, tensors, gguf_names(), ignored, path);
     }
 
     // Opens a part of a folder, or says which one is missing.
@@ -92,16 +95,8 @@ private:
         std::error_code ignored;
         const fs::path path = folder / part;
         if (fs::exists(path, ignored)) return MappedFile::open(path.string());
-        std::string sentence = folder.string() + " has no " + part;
-        if (std::string_view(part) == "model.safetensors") {
-            if (fs::exists(folder / "model.safetensors.index.json", ignored))
-                return Error{sentence + "; its weights are in several files, which is not built yet",
-                             "Save the model again as one model.safetensors."};
-            if (fs::exists(folder / "pytorch_model.bin", ignored))
-                return Error{sentence + "; pytorch_model.bin is a pickle and is not read",
-                             "Save the model again with safe_serialization."};
-        }
-        return Error{std::move(sentence), "A Hugging Face folder holds config.json, tokenizer.json and model.safetensors."};
+        return Error{folder.string() + " has no " + part,
+                     "A Hugging Face folder holds config.json, tokenizer.json and model.safetensors."};
     }
 
     Result<void> load_folder(const std::string& path) {
@@ -111,15 +106,19 @@ private:
         if (!config_file) return config_file.error();
         const Result<std::shared_ptr<const MappedFile>> tokenizer_file = open_part(folder, "tokenizer.json");
         if (!tokenizer_file) return tokenizer_file.error();
-        const Result<std::shared_ptr<const MappedFile>> weights_file = open_part(folder, "model.safetensors");
-        if (!weights_file) return weights_file.error();
+        Result<HfWeights> weights = open_hf_weights(path);
+        if (!weights) return weights.error();
         Result<HfConfig> config = parse_hf_config((*config_file)->bytes(), (*config_file)->path());
         if (!config) return config.error();
+        if (!config->packed_by.empty())
+            return Error{(*config_file)->path() + ": 'quantization_config' says that the weights are packed by " +
+                             in_quotes(config->packed_by) + ", which is not built yet",
+                         "Use the model's plain weights, or a GGUF file of it."};
         m_model->config = std::move(config->model);
         std::error_code failed;
         const fs::path absolute = fs::canonical(folder, failed);
         m_model->config.name = failed ? path : absolute.filename().string();
-        keep(*weights_file);
+        for (const std::shared_ptr<const MappedFile>& file : weights->files) keep(file);
 
         if (const Result<void> begun = begin(at_tokenizer, "Reading tokenizer.json"); !begun) return begun.error();
         Result<std::shared_ptr<const Tokenizer>> tokenizer = tokenizer_from_json(
@@ -128,20 +127,14 @@ private:
         m_model->tokenizer = std::move(*tokenizer);
 
         if (const Result<void> begun = begin(at_tensors, "Placing the tensors"); !begun) return begun.error();
-        const std::string& weights_path = (*weights_file)->path();
-        const std::span<const std::byte> bytes = (*weights_file)->bytes();
-        const Result<SafetensorsFile> file = parse_safetensors(bytes, weights_path);
-        if (!file) return file.error();
-        std::vector<StoredTensor> tensors;
-        tensors.reserve(file->tensors.size());
-        for (const SafetensorsTensor& tensor : file->tensors)
-            tensors.push_back({tensor.name, tensor.shape, dtype_from_safetensors(tensor.dtype), tensor.dtype,
-                               bytes.data() + tensor.offset, tensor.offset});
-        return assign_tensors(*m_model, tensors, huggingface_names, weights_path);
+        std::vector<std::string> ignored;
+        for (std::uint32_t i = 0; i < config->extra_layers; ++i)
+            ignored.push_back("model.layers." + std::to_string(m_model->config.layers + i) + ".");
+        return assign_tensors(*m_model, weights->tensors, huggingface_names(m_model->config), ignored, weights->path);
     }
 
     void keep(const std::shared_ptr<const MappedFile>& file) {
-        m_model->weights_id = identity(*file);
+        m_model->weights_id = m_model->weights_id * 0x100000001B3ull ^ identity(*file);
         m_model->files.push_back(file);
     }
 

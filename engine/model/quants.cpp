@@ -2,6 +2,7 @@
 #include "engine/model/quants.h"
 
 #include "engine/model/half.h"
+#include "engine/model/k_quants.h"
 
 #include <algorithm>
 #include <cassert>
@@ -13,7 +14,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::size_t pack = 32;  // elements per block of every quantised form
+constexpr std::size_t pack = 32;  // elements per block of the forms that are packed here
 
 template <class T>
 T load(const std::byte* at) {
@@ -140,6 +141,7 @@ void dequantise_row(DType type, const std::byte* packed, std::span<float> out) {
         case DType::f32: *row = load<float>(block); break;
         case DType::f16: *row = load_f16(block); break;
         case DType::bf16: *row = bf16_to_f32(load<std::uint16_t>(block)); break;
+        case DType::q4_k: case DType::q5_k: case DType::q6_k: dequantise_super_block(type, block, row); break;
         case DType::q8_0: {
             const float d = load_f16(block);
             for (std::size_t j = 0; j < pack; ++j) row[j] = d * static_cast<float>(load<std::int8_t>(block + 2 + j));

@@ -15,7 +15,8 @@ namespace kvloupe {
 void dequantise_row(DType type, const std::byte* packed, std::span<float> out);
 
 // packed: row_bytes(type, values.size()) bytes are written. values.size() must be a multiple of
-// elements_per_pack(type). Scales are f16: a block whose largest magnitude exceeds what they can hold becomes infinite.
+// elements_per_pack(type). Not for q4_k, q5_k and q6_k, which are only read. Scales are f16: a block whose largest magnitude
+// exceeds what they can hold becomes infinite.
 void quantise_row(DType type, std::span<const float> values, std::byte* packed);
 
 }  // namespace kvloupe

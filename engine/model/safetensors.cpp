@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors values ar
 constexpr std::uint64_t max_header_bytes = 100'000'000;  // FORMATS 2.1, the reference's limit
 constexpr std::uint64_t length_bytes = 8;
 
-const char* const cut_off = "The file was cut off or damaged; download it again.";
+const char* const header_cut_off = "The file was cut off or damaged; download it again.";
 
 // Bits per element; FORMATS 2.1.
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 22> dtype_bits = {{
@@ -40,9 +40,9 @@ std::uint64_t bits_of(std::string_view dtype) {
 }
 
 // Checks in the order of FORMATS 2.1; the first failure stays in `error`.
-class Parser {
+class HeaderParser {
 public:
-    Parser(SafetensorsFile& file) : m_file(file) {}
+    HeaderParser(SafetensorsFile& file) : m_file(file) {}
     Error error;
 
     bool parse() {
@@ -64,7 +64,7 @@ public:
     }
 
 private:
-    bool fail(const std::string& what, const char* hint = cut_off) {
+    bool fail(const std::string& what, const char* hint = header_cut_off) {
         error = {m_file.path + ": " + what, hint};
         return false;
     }
@@ -192,7 +192,7 @@ Result<SafetensorsFile> parse_safetensors(std::span<const std::byte> bytes, cons
         SafetensorsFile file;
         file.path = path;
         file.bytes = bytes;
-        Parser parser(file);
+        HeaderParser parser(file);
         if (!parser.parse()) return parser.error;
         return file;
     } catch (const std::exception& failure) {

@@ -20,12 +20,12 @@ struct Symbol {
     std::int32_t next = -1;
 };
 
-struct Candidate {
+struct PieceMerge {
     float score = 0;
     std::int32_t left = 0;
     std::size_t length = 0;  // of both when it was queued; symbols only grow, so another length means it is stale
     std::int32_t right = 0;
-    friend bool operator<(const Candidate& a, const Candidate& b) {
+    friend bool operator<(const PieceMerge& a, const PieceMerge& b) {
         return a.score != b.score ? a.score < b.score : a.left > b.left;
     }
 };
@@ -186,7 +186,7 @@ void SpmTokenizer::encode_stretch(std::string_view text, std::vector<TokenId>& o
     symbols.back().next = -1;
     const auto symbol = [&symbols](std::int32_t i) -> Symbol& { return symbols[static_cast<std::size_t>(i)]; };
 
-    std::priority_queue<Candidate> queue;
+    std::priority_queue<PieceMerge> queue;
     const auto consider = [&](std::int32_t left, std::int32_t right) {
         if (left < 0 || right < 0) return;
         const std::size_t length = symbol(left).length + symbol(right).length;
@@ -195,7 +195,7 @@ void SpmTokenizer::encode_stretch(std::string_view text, std::vector<TokenId>& o
     };
     for (std::int32_t i = 0; i + 1 < static_cast<std::int32_t>(symbols.size()); ++i) consider(i, i + 1);
     while (!queue.empty()) {
-        const Candidate top = queue.top();
+        const PieceMerge top = queue.top();
         queue.pop();
         Symbol& left = symbol(top.left);
         Symbol& right = symbol(top.right);

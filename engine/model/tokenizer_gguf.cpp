@@ -31,9 +31,9 @@ struct GgufVocabulary {
     std::vector<AddedToken> added;
 };
 
-class Reader {
+class VocabularyReader {
 public:
-    explicit Reader(const GgufFile& file) : m_file(file) {}
+    explicit VocabularyReader(const GgufFile& file) : m_file(file) {}
 
     Result<std::shared_ptr<const Tokenizer>> read() {
         const std::string* const model = m_file.string("tokenizer.ggml.model");
@@ -293,7 +293,7 @@ private:
 
 Result<std::shared_ptr<const Tokenizer>> tokenizer_from_gguf(const GgufFile& file) {
     try {
-        return Reader(file).read();
+        return VocabularyReader(file).read();
     } catch (const std::bad_alloc&) {
         return Error{file.path + ": there is not enough memory for its tokenizer", ""};
     }

@@ -16,9 +16,9 @@ using nlohmann::json;
 
 namespace {
 
-class Reader {
+class StageReader {
 public:
-    Reader(const json& root, JsonTokenizerSource source) : m_root(root), m_source(std::move(source)) {}
+    StageReader(const json& root, JsonTokenizerSource source) : m_root(root), m_source(std::move(source)) {}
 
     BpeParts read() {
         const json* const model = member(m_root, "model");
@@ -212,7 +212,7 @@ Result<std::shared_ptr<const Tokenizer>> tokenizer_from_json(std::span<const std
         Result<json> root = parse_json(bytes, file_name);
         if (!root) return root.error();
         if (!root->is_object()) return Error{file_name + ": it is " + describe(*root) + ", not an object", "Name a tokenizer.json."};
-        BpeParts parts = Reader(*root, {bos, std::move(end_tokens)}).read();
+        BpeParts parts = StageReader(*root, {bos, std::move(end_tokens)}).read();
         return std::shared_ptr<const Tokenizer>(std::make_shared<BpeTokenizer>(std::move(parts)));
     } catch (const Refused& refused) {
         return Error{file_name + ": " + refused.error.sentence, refused.error.hint};

@@ -14,7 +14,8 @@ constexpr std::array<std::string_view, event_kind_count> event_names = {
 
 constexpr std::array<std::string_view, stage_kind_count> stage_names = {
     "schedule", "embed", "attention norm", "qkv", "rotary + cache write", "attention", "attention out", "ffn norm",
-    "gate + up", "activation", "down", "output norm", "logits", "sample"};
+    "gate + up", "activation", "down", "output norm", "logits", "sample", "route",
+    "latent"};
 
 }  // namespace
 

@@ -19,7 +19,7 @@ namespace kvloupe {
 
 namespace {
 
-std::string quoted(const std::string& text) {
+std::string trace_string(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -92,12 +92,12 @@ std::string head(const char* phase, std::uint64_t ns, std::size_t process, int t
 
 void add_metadata(Trace& trace, const char* what, std::size_t process, int thread, const std::string& name) {
     trace.add(std::string("\"ph\":\"M\",\"name\":\"") + what + "\",\"pid\":" + std::to_string(process) +
-              ",\"tid\":" + std::to_string(thread) + ",\"args\":{\"name\":" + quoted(name) + "}");
+              ",\"tid\":" + std::to_string(thread) + ",\"args\":{\"name\":" + trace_string(name) + "}");
 }
 
 void add_slice(Trace& trace, const std::string& name, std::uint64_t ns, std::uint64_t duration, std::size_t process,
                const std::string& arguments) {
-    trace.add(head("X", ns, process, 1) + ",\"dur\":" + microseconds(duration) + ",\"name\":" + quoted(name) +
+    trace.add(head("X", ns, process, 1) + ",\"dur\":" + microseconds(duration) + ",\"name\":" + trace_string(name) +
               ",\"args\":{" + arguments + "}");
 }
 
@@ -193,7 +193,7 @@ void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane,
             if (!is_decision(event.kind)) continue;
             trace.add(head("i", step.start_ns + event.offset_ns, process, 2) + ",\"s\":\"t\",\"name\":\"" +
                       std::string(name_of(event.kind)) +
-                      "\",\"args\":{\"cause\":" + quoted(describe_event(recording, lane, e)) + "}");
+                      "\",\"args\":{\"cause\":" + trace_string(describe_event(recording, lane, e)) + "}");
         }
     }
     add_counters(trace, lane, process, steps, detail.stride);
@@ -284,7 +284,7 @@ std::size_t add_requests(Trace& trace, const Recording& recording, const LaneRec
         if (track.phases.empty()) continue;
         const std::string id =
             ",\"cat\":\"request\",\"id\":\"" + std::to_string(lane_index) + ":" + std::to_string(i) + "\",\"name\":";
-        const std::string name = quoted(names.name(SequenceId(i)));
+        const std::string name = trace_string(names.name(SequenceId(i)));
         std::string text = head("b", track.phases.front().begin, process, 1) + id + name + "},\n{";
         for (const Track::Phase& phase : track.phases) {
             const std::string phase_name = std::string("\"") + phase.name + "\"},\n{";
@@ -336,11 +336,11 @@ std::string trace_json(const Recording& recording, std::uint64_t limit_bytes) {
     std::string note = detail.left_out();
     if (left_out > 0) note += "; " + std::to_string(left_out) + " sequences";
     if (!fits && left_out == 0) note += "; whatever came after the limit";
-    std::string json = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + quoted(recording.title().substr(0, 100));
-    if (!note.empty()) json += ",\"left_out\":" + quoted("To stay within " + std::to_string(limit_bytes) + " bytes: " + note);
+    std::string json = "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"title\":" + trace_string(recording.title().substr(0, 100));
+    if (!note.empty()) json += ",\"left_out\":" + trace_string("To stay within " + std::to_string(limit_bytes) + " bytes: " + note);
     json += "},\"traceEvents\":[\n";
     if (!note.empty()) {
-        json += "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":2,\"s\":\"g\",\"name\":" + quoted("Left out: " + note) + "}";
+        json += "{\"ph\":\"i\",\"ts\":0,\"pid\":1,\"tid\":2,\"s\":\"g\",\"name\":" + trace_string("Left out: " + note) + "}";
         if (!events.empty()) json += ",\n";
     }
     return json + events + "\n]}\n";

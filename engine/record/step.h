@@ -68,8 +68,10 @@ struct StepRecord {
 enum class StageKind : std::uint8_t {
     schedule, embed, attention_norm, qkv, rotary_store, attention, attention_out, ffn_norm, gate_up, activation, down,
     output_norm, logits, sample,
+    route,   // the router and the choice of experts
+    latent,  // MLA: projections down to the latent, its norms, absorption or expansion
 };
-inline constexpr int stage_kind_count = static_cast<int>(StageKind::sample) + 1;
+inline constexpr int stage_kind_count = static_cast<int>(StageKind::latent) + 1;
 std::string_view name_of(StageKind kind);
 
 // One stage of one layer in one step.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decoder: the forward pass of a Llama model, composed from a backend's operations. Holds the activation buffers; knows
-// batches, not requests.
+// Decoder: the forward pass of a model, composed from a backend's operations by the parts that its configuration names. Holds
+// the activation buffers; knows batches, not requests.
 #pragma once
 
 #include "engine/backend.h"
+#include "engine/serve/decoder_buffers.h"
+#include "engine/serve/decoder_options.h"
 #include "engine/serve/device_model.h"
+#include "engine/serve/latent_expansion.h"
 #include "engine/serve/late_stages.h"
 #include "engine/serve/scenario.h"
 
@@ -43,17 +46,17 @@ struct ForwardResult {
 
 class Decoder {
 public:
-    // spans, groups (layers): which keys a query sees, and whose block tables a layer uses; empty: all keys, group 0.
     // device: may be null where nothing is ever computed.
-    explicit Decoder(std::shared_ptr<DeviceModel> device, std::vector<KeySpan> spans = {}, std::vector<std::uint32_t> groups = {});
+    explicit Decoder(std::shared_ptr<DeviceModel> device, DecoderOptions options = {});
 
     // Makes room for that many rows and logit rows; keeps what is there if it is enough. Between steps only.
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
     // Passes that the backend has recorded are not replayed any more: a cache was replaced by another one. (Another
     // object and other buffers are noticed.)
     void forget_passes() { m_owner = 0; }
-    // Bytes of the device's memory that reserve() takes (derived).
-    std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows) const;
+    // Bytes of the device's memory that reserve() takes (derived), and what expanded latents take for as many sequences of at
+    // most `context` tokens, which forward() makes room for. Scores that are kept whole are the backend's.
+    std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows, std::uint32_t sequences = 0, std::uint32_t context = 0) const;
 
     // Computes the batch; its K/V lies in `cache` afterwards. At most the reserved rows.
     // Errors: the backend's.
@@ -65,27 +68,37 @@ public:
 
 private:
     std::uint64_t pass_owner(const KvCache& cache);
-    bool run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result);
-    void run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
-    void run_ffn_half(std::uint32_t layer, std::uint32_t rows);
+    bool expands() const;
+    // False: given up between two layers. Errors: the backend's.
+    Result<bool> run_layers(const Batch& batch, KvCache& cache, const ForwardOptions& options, ForwardResult& result);
+    void run_embedding(std::uint32_t rows);
     void run_output(const Batch& batch);
     Result<void> read_logits(const Batch& batch, const ForwardOptions& options, ForwardResult& result);
-    void mark(StageKind kind, std::uint16_t layer);
+    void mark(StageKind kind, std::uint32_t layer);
     Result<bool> finite(std::uint32_t rows);
+    // What a half came to, through `weight` and perhaps a norm, onto the residual stream.
+    void add_to_stream(const Weight& weight, const Buffer& from, const Weight* norm, std::uint32_t rows);
+
+    // decoder_attention.cpp
+    Result<void> run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+    void attend_heads(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+    Result<void> attend_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+    void cache_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache);
+    void absorb(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+
+    // decoder_ffn.cpp
+    Result<void> run_ffn_half(std::uint32_t layer, std::uint32_t rows);
+    void run_gate(const DeviceFeedForward& weights, const Buffer& in, std::uint32_t layer, std::uint32_t rows);
+    Result<void> run_experts(std::uint32_t layer, std::uint32_t rows);
 
     std::shared_ptr<DeviceModel> m_device;
-    std::vector<KeySpan> m_spans;
-    std::vector<std::uint32_t> m_groups;
+    DecoderOptions m_options;
     std::uint32_t m_rows = 0;
     std::uint32_t m_logit_rows = 0;
-    std::unique_ptr<Buffer> m_hidden;     // (rows, hidden): the residual stream
-    std::unique_ptr<Buffer> m_normed;     // (rows, hidden)
-    std::unique_ptr<Buffer> m_q;          // (rows, query_heads, head_dim)
-    std::unique_ptr<Buffer> m_k, m_v;     // (rows, kv_heads, head_dim)
-    std::unique_ptr<Buffer> m_attended;   // (rows, query_heads, head_dim)
-    std::unique_ptr<Buffer> m_gate, m_up; // (rows, intermediate)
-    std::unique_ptr<Buffer> m_gathered, m_gathered_normed;  // (logit_rows, hidden)
-    std::unique_ptr<Buffer> m_logits;     // (logit_rows, vocabulary)
+    DecoderBuffers m_buffers;
+    std::unique_ptr<LatentExpansion> m_expansion;  // where latents are expanded
+    std::vector<float> m_router_logits;            // (rows, experts)
+    std::vector<std::uint32_t> m_experts_used;     // (layers) different ones, of the pass at hand
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
     std::vector<LogitSummary> m_summaries;  // (logit_rows)
     bool m_measure = false;

@@ -51,9 +51,13 @@ CacheManagerOptions LaneSetup::manager_options(const CacheShape& shape) const {
     return result;
 }
 
+DecoderOptions LaneSetup::decoder_options(const CacheShape& shape) const {
+    return {shape.spans, options.attention, options.latent_expanded ? MlaForm::expanded : MlaForm::absorbed, shape.groups};
+}
+
 Lane::Lane(LaneSetup setup, CacheShape shape)
     : m_setup(std::move(setup)), m_shape(std::move(shape)), m_layout(m_shape.layout(m_shape.block_size)), m_device(m_setup.device),
-      m_decoder(m_device, m_shape.spans, m_shape.groups) {
+      m_decoder(m_device, m_setup.decoder_options(m_shape)) {
     m_setup.poison = m_setup.poison || debug_build;
 }
 
@@ -100,7 +104,7 @@ void Lane::note_memory(const MemoryCounters& before) {
     m_counters.allocated_kv_bytes = m_kv_bytes;
     m_counters.activation_bytes = m_activation_bytes;
     if (m_reserved_rows == 0) return;
-    m_counters.predicted_activation_bytes = m_decoder.bytes_for(m_reserved_rows, m_reserved_logit_rows);
+    m_counters.predicted_activation_bytes = m_decoder.bytes_for(m_reserved_rows, m_reserved_logit_rows, m_expanded_sequences, m_expanded_tokens);
     if (!m_cache && m_cache_memory) m_counters.predicted_activation_bytes += m_shape.scratch_bytes(m_cache_memory->shape().block_size);
 }
 

@@ -44,6 +44,7 @@ struct LaneSetup {
     // How the lane keeps its layers; of an accounting lane one group and no layers. Errors: CacheShape::of.
     Result<CacheShape> cache_shape() const;
     CacheManagerOptions manager_options(const CacheShape& shape) const;
+    DecoderOptions decoder_options(const CacheShape& shape) const;
 };
 
 // What a step may use beyond the lane's own.
@@ -162,6 +163,7 @@ private:
     LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
     Result<void> prepare_buffers(const Schedule& schedule, bool all_positions);
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
+    Result<ForwardResult> run(const Batch& batch, const ForwardOptions& options);
     void note_computed(const ScheduledSequence& scheduled);
     void note_measured(std::optional<MeasuredPass> pass, bool late);
     void note_attention(const Batch& batch, std::span<const ScheduledSequence> sequences, const ForwardResult& result);
@@ -192,6 +194,7 @@ private:
     std::uint64_t m_activation_bytes = 0;      // measured: what its buffers took since
     std::uint64_t m_kv_bytes = 0;              // measured: the pool, and what was added to it since
     std::uint32_t m_reserved_rows = 0, m_reserved_logit_rows = 0;  // what the decoder's buffers have room for
+    std::uint32_t m_expanded_sequences = 0, m_expanded_tokens = 0; // and its expanded latents
     Decoder m_decoder;
     Sampler m_sampler;
 

@@ -86,6 +86,18 @@ Result<void> Lane::reserve(std::uint32_t rows, std::uint32_t logit_rows) {
     return {};
 }
 
+// Expanded latents are made room for in the pass itself.
+Result<ForwardResult> Lane::run(const Batch& batch, const ForwardOptions& options) {
+    if (!m_setup.options.latent_expanded) return m_decoder.forward(batch, *m_cache_memory, options);
+    const std::uint64_t before = m_device->backend->memory().activations;
+    auto result = m_decoder.forward(batch, *m_cache_memory, options);
+    m_activation_bytes += m_device->backend->memory().activations - before;
+    m_expanded_sequences = std::max(m_expanded_sequences, static_cast<std::uint32_t>(batch.sequences.size()));
+    for (const Batch::Sequence& sequence : batch.sequences)
+        m_expanded_tokens = std::max(m_expanded_tokens, sequence.first_position + sequence.rows);
+    return result;
+}
+
 // Room for the step's rows; without a cache also scratch for the K/V of its longest sequence.
 Result<void> Lane::prepare_buffers(const Schedule& schedule, bool all_positions) {
     std::uint32_t rows = 0, longest = 0;
@@ -157,7 +169,7 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
     for (const std::vector<std::uint64_t>& of_group : slots) batch.slots.insert(batch.slots.end(), of_group.begin(), of_group.end());
     add_pages(batch);
     const std::uint64_t overflowed = m_cache_memory->overflowed_values();
-    auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, summaries ? &asked : nullptr));
+    auto result = run(batch, forward_options(context, summaries ? &asked : nullptr));
     if (!result) return fail_all(schedule, result.error());
     if (result->stopped) return Forward::stopped;
     note_measured(std::move(result->measured), context.late != nullptr && m_device->backend->late_timings());
@@ -205,7 +217,7 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
             batch.requests = scheduled.request->name;
             add_rows(batch, *scheduled.request, first, count, context.positions);
             add_table(batch, std::span(&whole, 1), m_cache_memory->shape().block_size, batch.slots);
-            auto result = m_decoder.forward(batch, *m_cache_memory, forward_options(context, enough ? &asked : nullptr));
+            auto result = run(batch, forward_options(context, enough ? &asked : nullptr));
             if (!result) return fail_all(schedule, result.error());
             if (result->stopped) return Forward::stopped;
             note_measured(std::move(result->measured), false);  // the next pass of the step starts a set of its own

@@ -8,10 +8,14 @@ namespace kvloupe {
 
 void add_stages(std::vector<StageRecord>& stages, std::span<const StageTiming> timings, const StageCosts& costs) {
     std::size_t place = 0;
+    std::vector<bool> costed(stages.size());  // a stage that is marked in several parts costs once
     for (const StageTiming& timing : timings) {
         const auto same = [&](const StageRecord& s) { return s.kind == timing.kind && s.layer == timing.layer; };
         auto stage = stages.begin() + static_cast<std::ptrdiff_t>(std::min(place, stages.size()));
-        if (stage != stages.end() && !same(*stage)) stage = std::find_if(stages.begin(), stages.end(), same);
+        if (stage == stages.end() || !same(*stage)) {
+            const auto newest = std::find_if(stages.rbegin(), stages.rend(), same);  // parts of a stage follow each other closely
+            stage = newest == stages.rend() ? stages.end() : newest.base() - 1;
+        }
         if (stage == stages.end()) {
             StageRecord added;
             added.kind = timing.kind;
@@ -19,9 +23,13 @@ void add_stages(std::vector<StageRecord>& stages, std::span<const StageTiming> t
             stage = stages.insert(stages.end(), added);
         }
         ++place;
-        const StageCost cost = costs.of(timing.kind, timing.layer);
         ++stage->calls;
         stage->duration_ns += timing.duration_ns;
+        const auto index = static_cast<std::size_t>(stage - stages.begin());
+        costed.resize(stages.size());
+        if (costed[index]) continue;
+        costed[index] = true;
+        const StageCost cost = costs.of(timing.kind, timing.layer);
         stage->bytes += cost.bytes;
         stage->flops += cost.flops;
     }

@@ -21,7 +21,7 @@ struct MeasuredPass {
 };
 
 // Adds a pass's timings to `stages`: one record per kind and layer, in the order of execution. Every pass marks the same
-// stages in the same order; a step of several passes adds them up.
+// stages in the same order; a step of several passes adds them up. A stage may be marked in several parts (experts).
 void add_stages(std::vector<StageRecord>& stages, std::span<const StageTiming> timings, const StageCosts& costs);
 
 // LateStages: the stages of one step that the device still measures. One object per backend, for all lanes on it: the

@@ -87,19 +87,24 @@ Result<void> check_room(const LaneSetup& lane, const CacheShape& shape, const De
 std::uint64_t activation_bytes(const LaneSetup& lane, std::span<const Request> requests) {
     const ModelConfig& config = lane.device->model->config;
     const SchedulerOptions& scheduler = lane.options.scheduler;
-    const Decoder decoder(lane.device, {}, {});
+    const auto shape = lane.cache_shape();
+    const Decoder decoder(lane.device, shape ? lane.decoder_options(*shape) : DecoderOptions{});
+    std::uint64_t longest = 1, sequences = 0;
+    for (const Request& request : requests) {
+        longest = std::max(longest, request.slots_needed());
+        sequences += request.width;
+    }
+    longest = std::bit_ceil(std::min<std::uint64_t>(longest, config.context_length));  // grown by doubling
+    const auto tokens = static_cast<std::uint32_t>(longest);
+    const auto together = static_cast<std::uint32_t>(std::min<std::uint64_t>(sequences, scheduler.max_num_seqs));
     if (lane.options.kv_cache) {
         const std::uint64_t most = std::uint64_t{scheduler.max_num_seqs} * config.context_length;
         const auto rows = static_cast<std::uint32_t>(std::min<std::uint64_t>(scheduler.max_num_batched_tokens, most));
-        return decoder.bytes_for(rows, std::min(scheduler.max_num_seqs, rows));
+        return decoder.bytes_for(rows, std::min(scheduler.max_num_seqs, rows), together, tokens);
     }
-    std::uint64_t longest = 1;
-    for (const Request& request : requests) longest = std::max(longest, request.slots_needed());
-    longest = std::bit_ceil(std::min<std::uint64_t>(longest, config.context_length));  // grown by doubling
     const std::uint64_t rows = std::min<std::uint64_t>(longest, scheduler.max_num_batched_tokens);
-    const std::uint64_t buffers = decoder.bytes_for(static_cast<std::uint32_t>(rows), 1);
-    const auto shape = lane.cache_shape();
-    return shape ? buffers + shape->scratch_bytes(static_cast<std::uint32_t>(longest)) : buffers;
+    const std::uint64_t buffers = decoder.bytes_for(static_cast<std::uint32_t>(rows), 1, 1, tokens);
+    return shape ? buffers + shape->scratch_bytes(tokens) : buffers;
 }
 
 Result<void> size_pools(std::vector<LaneSetup>& lanes, std::span<const std::vector<Request>> requests) {

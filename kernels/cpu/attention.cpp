@@ -19,25 +19,24 @@ namespace kvloupe::cpu {
 namespace {
 
 // Floats of one state: values of all queries, maxima, sums.
-std::uint64_t state_floats(std::uint32_t head_dim) {
-    return (std::uint64_t{tile_queries} * head_dim + 2 * tile_queries + 15) / 16 * 16;
+std::uint64_t state_floats(const AttentionShape& shape) {
+    return (std::uint64_t{tile_queries} * value_dim_of(shape) + 2 * tile_queries + 15) / 16 * 16;
 }
 
-AttentionState state_at(float* memory, std::uint32_t head_dim) {
-    float* after = memory + std::uint64_t{tile_queries} * head_dim;
+AttentionState state_at(float* memory, const AttentionShape& shape) {
+    float* after = memory + std::uint64_t{tile_queries} * value_dim_of(shape);
     return {memory, after, after + tile_queries};
 }
 
-std::uint64_t query_floats(std::uint32_t head_dim) { return (std::uint64_t{tile_queries} * head_dim + 15) / 16 * 16; }
+std::uint64_t query_floats(const AttentionShape& shape) { return (std::uint64_t{tile_queries} * shape.head_dim + 15) / 16 * 16; }
 
-std::uint64_t scratch_bytes(std::uint32_t head_dim) {
-    return (tile_scratch_floats + 2 * query_floats(head_dim) + 2 * state_floats(head_dim)) * sizeof(float);
+std::uint64_t scratch_bytes(const AttentionShape& shape) {
+    return (tile_scratch_floats + 2 * query_floats(shape) + 2 * state_floats(shape)) * sizeof(float);
 }
 
 bool same_plan(const AttentionShape& a, const AttentionShape& b) {
-    return a.query_heads == b.query_heads && a.kv_heads == b.kv_heads && a.head_dim == b.head_dim && a.span == b.span &&
-           (!a.span.rank || (a.rotary.theta == b.rotary.theta && a.rotary.rotary_dim == b.rotary.rotary_dim &&
-                             a.rotary.layout == b.rotary.layout));
+    return a.query_heads == b.query_heads && a.kv_heads == b.kv_heads && a.span == b.span &&
+           (!a.span.rank || a.rotary == b.rotary);
 }
 
 // The part of `keys` that lies in a tile that begins at position `first`.
@@ -46,12 +45,6 @@ TileSpan inside(const SeenKeys& keys, std::uint32_t first) {
         return position <= first ? 0 : std::min(tile_tokens, position - first);
     };
     return {clip(keys.sinks), clip(keys.begin), clip(keys.end)};
-}
-
-// Block table of a sequence in the shape's group, and the f16 pages beside it.
-KvTable table_of(const Batch& batch, const Batch::Sequence& sequence, const AttentionShape& shape) {
-    const std::size_t begin = sequence.table_begin + std::size_t{shape.group} * sequence.table_size;
-    return {batch.block_tables.data() + begin, batch.table_pages.empty() ? nullptr : batch.table_pages.data() + begin};
 }
 
 // Bytes of the rows of one tile, K and V.
@@ -82,35 +75,17 @@ void soften_seen(const SeenKeys& keys, float* weights) {
 
 }  // namespace
 
-struct Attention::Call {
-    const Batch& batch;
-    const float* q;
-    const AttentionShape& shape;
-    const CpuKvCache& cache;
-    std::uint32_t layer;
-    float* out;
-    const Planned& planned;
-};
-
-struct Attention::Scratch {
-    float* tile;
-    float* q;
-    float* sink_q;
-    AttentionState state, next;
-    KvTileRoom keys, values;
-};
-
 Attention::Scratch Attention::scratch(const Call& call, unsigned thread) const {
-    const std::uint32_t d = call.shape.head_dim;
-    std::byte* base = m_scratch.data() + thread * scratch_bytes(d);
+    const AttentionShape& shape = call.shape;
+    std::byte* base = m_scratch.data() + thread * scratch_bytes(shape);
     float* tile = reinterpret_cast<float*>(base);
     float* q = tile + tile_scratch_floats;
-    float* sink_q = q + query_floats(d);
-    float* first = sink_q + query_floats(d);
-    float* second = first + state_floats(d);
+    float* sink_q = q + query_floats(shape);
+    float* first = sink_q + query_floats(shape);
+    float* second = first + state_floats(shape);
     const CpuPlane& keys = call.cache.keys(call.layer);
     std::byte* room = m_rooms.data() + thread * room_bytes(call.cache, call.layer);
-    return {tile, q, sink_q, state_at(first, d), state_at(second, d), tile_room(keys, room),
+    return {tile, q, sink_q, state_at(first, shape), state_at(second, shape), tile_room(keys, room),
             tile_room(call.cache.values(call.layer), room + tile_room_bytes(keys))};
 }
 
@@ -123,12 +98,11 @@ Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
     return *m_planned.emplace_back(std::make_unique<Planned>(Planned{shape, false, {}, {}, {}}));
 }
 
-bool Attention::make_room(const Planned& planned, std::uint64_t rooms) {
-    const std::uint32_t d = planned.shape.head_dim;
+bool Attention::make_room(const Planned& planned, const AttentionShape& shape, std::uint64_t rooms) {
     const std::size_t groups = planned.plan.groups.size();
-    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(d), m_counters)) return false;
+    if (!grow(m_scratch, m_pool.threads() * scratch_bytes(shape), m_counters)) return false;
     if (!grow(m_rooms, m_pool.threads() * rooms, m_counters)) return false;
-    if (!grow(m_states, planned.plan.states * state_floats(d) * sizeof(float), m_counters)) return false;
+    if (!grow(m_states, planned.plan.states * state_floats(shape) * sizeof(float), m_counters)) return false;
     if (m_tiles_left_size >= groups) return true;
     m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[groups * 2]);
     m_tiles_left_size = m_tiles_left ? groups * 2 : 0;
@@ -150,7 +124,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
             }
             planned.valid = true;
         }
-        if (!make_room(planned, rooms)) return nullptr;
+        if (!make_room(planned, shape, rooms)) return nullptr;
         for (std::size_t g = 0; g < planned.plan.groups.size(); ++g)
             m_tiles_left[g].store(planned.plan.groups[g].tiles, std::memory_order_relaxed);
         return &planned;
@@ -162,12 +136,14 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
 bool Attention::run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                     std::uint32_t layer, float* out) {
     const Planned* planned = prepare(batch, shape, room_bytes(cache, layer));
-    if (planned == nullptr) {
-        const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * shape.head_dim;
+    const auto fail = [&] {
+        const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * value_dim_of(shape);
         std::fill(out, out + count, std::numeric_limits<float>::quiet_NaN());
         return false;
-    }
+    };
+    if (planned == nullptr) return fail();
     const Call call{batch, q, shape, cache, layer, out, *planned};
+    if (shape.form == AttentionForm::materialised) return run_materialised(call) || fail();
     const std::vector<AttentionTask>& tasks = planned->plan.tasks;
     m_pool.run(static_cast<std::uint32_t>(tasks.size()), [&](std::uint32_t task, unsigned thread) {
         run_task(call, tasks[task], scratch(call, thread));
@@ -180,86 +156,150 @@ bool Attention::run(const Batch& batch, const float* q, const AttentionShape& sh
 void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch) {
     const std::uint32_t d = call.shape.head_dim;
     const std::uint64_t width = std::uint64_t{group.heads} * d;
+    // With a latent the queries' two parts are packed apart, as the keys' are.
+    const std::uint32_t latent = call.shape.latent ? value_dim_of(call.shape) : 0;
+    float* turned = scratch.q + std::uint64_t{tile_queries} * latent;  // the part with positions
     for (std::uint32_t row = 0; row < group.rows; ++row) {
         const float* from = call.q + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * d;
-        std::memcpy(scratch.q + row * width, from, width * sizeof(float));
+        if (latent == 0) {
+            std::memcpy(scratch.q + row * width, from, width * sizeof(float));
+            continue;
+        }
+        for (std::uint32_t head = 0; head < group.heads; ++head, from += d) {
+            const std::uint64_t query = std::uint64_t{row} * group.heads + head;
+            std::memcpy(scratch.q + query * latent, from, latent * sizeof(float));
+            std::memcpy(turned + query * (d - latent), from + latent, (d - latent) * sizeof(float));
+        }
     }
     // Keys that a Hadamard matrix has turned meet queries that it has turned: their product is the same (Q4).
-    const auto turn = [&](float* q) {
+    const std::uint32_t first_width = latent == 0 ? d : latent;
+    const auto hadamard_of = [&](float* q) {
         if (call.cache.keys(call.layer).plane.format.rotate)
-            for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(q + std::size_t{query} * d, d);
+            for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(q + std::size_t{query} * first_width, first_width);
+        if (latent == 0 || !call.cache.values(call.layer).plane.format.rotate) return;
+        float* rest = q + (turned - scratch.q);
+        for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(rest + std::size_t{query} * (d - latent), d - latent);
     };
     if (!sinks || !call.shape.span.rank) {
-        turn(scratch.sink_q = scratch.q);
+        hadamard_of(scratch.sink_q = scratch.q);
         return;
     }
-    std::memcpy(scratch.sink_q, scratch.q, group.rows * width * sizeof(float));
+    std::memcpy(scratch.sink_q, scratch.q, query_floats(call.shape) * sizeof(float));
+    float* back = scratch.sink_q + (turned - scratch.q);
     for (std::uint32_t row = 0; row < group.rows; ++row)
         if (call.planned.dropped[group.first_row + row] > 0)
-            call.planned.turn_back.rotate(group.first_row + row, scratch.sink_q + row * width, group.heads, d);
-    turn(scratch.q);
-    turn(scratch.sink_q);
+            call.planned.turn_back.rotate(group.first_row + row, back + std::uint64_t{row} * group.heads * (d - latent), group.heads,
+                                          d - latent);
+    hadamard_of(scratch.q);
+    hadamard_of(scratch.sink_q);
+}
+
+// Asks for the scales of a tile that is attended later.
+void Attention::fetch(const Call& call, const QueryGroup& group, std::uint32_t tile) const {
+    if (tile >= group.tiles) return;
+    const std::uint32_t first = group.tile(tile) * tile_tokens, end = group.first_position + group.rows;
+    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
+    if (first < end)
+        fetch_scales(call.cache, call.layer, group.kv_head, table_of(call.batch, sequence, call.shape), first, std::min(end, first + tile_tokens));
 }
 
 void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
     const QueryGroup& group = call.planned.plan.groups[task.group];
-    const std::uint32_t d = call.shape.head_dim;
+    const std::uint32_t width = value_dim_of(call.shape);
     Scratch target = scratch;
+    fetch(call, group, task.tile);
     pack_queries(call, group, task.tile < group.sink_tiles, target);
     if (!group.split) {
+        fetch(call, group, 1);
         attend(call, group, 0, target);
         std::swap(target.state, target.next);
         for (std::uint32_t tile = 1; tile < group.tiles; ++tile) {
+            fetch(call, group, tile + 1);
             attend(call, group, tile, target);
-            join_states(scratch.state, scratch.next, group.queries(), d);
+            join_states(scratch.state, scratch.next, group.queries(), width);
         }
         finish(call, group, scratch);
         return;
     }
-    float* states = m_states.as<float>() + group.first_state * state_floats(d);
-    target.state = state_at(states + task.tile * state_floats(d), d);
+    const std::uint64_t floats = state_floats(call.shape);
+    float* states = m_states.as<float>() + group.first_state * floats;
+    target.state = state_at(states + task.tile * floats, call.shape);
     attend(call, group, task.tile, target);
     if (m_tiles_left[task.group].fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    target.state = state_at(states, d);
+    target.state = state_at(states, call.shape);
     for (std::uint32_t tile = 1; tile < group.tiles; ++tile)
-        join_states(target.state, state_at(states + tile * state_floats(d), d), group.queries(), d);
+        join_states(target.state, state_at(states + tile * floats, call.shape), group.queries(), width);
     finish(call, group, target);
+}
+
+TileSpan Attention::find_spans(const Call& call, const QueryGroup& group, std::uint32_t first, TileSpan* seen) {
+    TileSpan any;
+    for (std::uint32_t row = 0; row < group.rows; ++row) {
+        const TileSpan of_row = inside(call.shape.span.seen(group.first_position + row), first);
+        if (row == 0) any.begin = of_row.begin;
+        any.sinks = std::max(any.sinks, of_row.sinks);
+        any.end = std::max(any.end, of_row.end);
+        for (std::uint32_t head = 0; head < group.heads; ++head) seen[row * group.heads + head] = of_row;
+    }
+    any.begin = std::max(any.begin, any.sinks);
+    return any;
+}
+
+void Attention::find_rows(const Call& call, const QueryGroup& group, std::uint32_t first, const Scratch& scratch, TileWork& work) {
+    const KvLayerShape& cache = call.cache.shape().layers[call.layer];
+    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
+    // The block table in the shape's group, and the f16 pages beside it.
+    const std::size_t begin = sequence.table_begin + std::size_t{call.shape.group} * sequence.table_size;
+    const KvTable table{call.batch.block_tables.data() + begin,
+                        call.batch.table_pages.empty() ? nullptr : call.batch.table_pages.data() + begin};
+    AttentionTile& tile = work.tile;
+    tile.keys = read_tile(call.cache, call.layer, KvPart::keys, group.kv_head, table, first, tile.any, scratch.keys);
+    tile.values = read_tile(call.cache, call.layer, KvPart::values, group.kv_head, table, first, tile.any, scratch.values);
+    tile.queries = group.queries();
+    tile.head_dim = cache.key_dim;
+    tile.value_dim = value_dim_of(call.shape);
+    tile.scale = call.shape.scale;
+    tile.soft_cap = call.shape.soft_cap;
+    tile.q = scratch.q;
+    tile.sink_q = scratch.sink_q;
+    if (!call.shape.latent) return;
+    // The rotary keys are the rest of the keys, and the latents are read once more as values.
+    work.rest = tile;
+    work.rest.keys = tile.values;
+    work.rest.head_dim = cache.value_dim;
+    work.rest.q = tile.q + std::uint64_t{tile_queries} * cache.key_dim;
+    work.rest.sink_q = tile.sink_q + std::uint64_t{tile_queries} * cache.key_dim;
+    tile.rest = &work.rest;
+    tile.values = tile.keys;
+}
+
+// A Hadamard matrix is its own inverse. With a latent the values are the latents, which are stored as keys.
+void Attention::turn_back_values(const Call& call, float* rows, std::uint32_t count) {
+    const CpuPlane& values = call.shape.latent ? call.cache.keys(call.layer) : call.cache.values(call.layer);
+    const std::uint32_t width = value_dim_of(call.shape);
+    if (!values.plane.format.rotate) return;
+    for (std::uint32_t row = 0; row < count; ++row) hadamard(rows + std::size_t{row} * width, width);
 }
 
 // One tile of a group (0 .. group.tiles - 1), into scratch.state.
 void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch) {
     const std::uint32_t first = group.tile(tile) * tile_tokens;
     TileSpan seen[tile_queries];
-    AttentionTile work;
-    for (std::uint32_t row = 0; row < group.rows; ++row) {
-        const TileSpan of_row = inside(call.shape.span.seen(group.first_position + row), first);
-        if (row == 0) work.any.begin = of_row.begin;
-        work.any.sinks = std::max(work.any.sinks, of_row.sinks);
-        work.any.end = std::max(work.any.end, of_row.end);
-        for (std::uint32_t head = 0; head < group.heads; ++head) seen[row * group.heads + head] = of_row;
-    }
-    work.any.begin = std::max(work.any.begin, work.any.sinks);
-    const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
-    const KvTable table = table_of(call.batch, sequence, call.shape);
-    work.keys = read_tile(call.cache, call.layer, KvPart::keys, group.kv_head, table, first, work.any, scratch.keys);
-    work.values = read_tile(call.cache, call.layer, KvPart::values, group.kv_head, table, first, work.any, scratch.values);
-    work.queries = group.queries();
-    work.head_dim = call.shape.head_dim;
-    work.scale = call.shape.scale;
-    work.q = scratch.q;
-    work.sink_q = scratch.sink_q;
-    work.seen = seen;
-    attend_tile(work, scratch.tile, scratch.state);
+    TileWork work;
+    work.tile.any = find_spans(call, group, first, seen);
+    work.tile.seen = seen;
+    find_rows(call, group, first, scratch, work);
+    attend_tile(work.tile, scratch.tile, scratch.state);
 }
 
 void Attention::finish(const Call& call, const QueryGroup& group, const Scratch& scratch) {
-    const std::uint32_t d = call.shape.head_dim;
-    for (std::uint32_t row = 0; row < group.rows; ++row)
-        for (std::uint32_t head = 0; head < group.heads; ++head) {
-            float* out = call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * d;
-            finish_state(scratch.state, row * group.heads + head, d, out);
-            if (call.cache.values(call.layer).plane.format.rotate) hadamard(out, d);  // its own inverse
-        }
+    const std::uint32_t width = value_dim_of(call.shape);
+    for (std::uint32_t row = 0; row < group.rows; ++row) {
+        float* out = call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * width;
+        for (std::uint32_t head = 0; head < group.heads; ++head)
+            finish_state(scratch.state, row * group.heads + head, width, out + std::size_t{head} * width);
+        turn_back_values(call, out, group.heads);
+    }
 }
 
 bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
@@ -278,35 +318,34 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
         probe.weights.clear();
         return false;
     }
-    const std::uint32_t d = shape.head_dim;
-    const auto one_row = [&](std::uint32_t head, const Batch::Sequence& sequence, std::uint32_t row, unsigned thread) {
-        const QueryGroup query{0, sequence.first_row + row, 1, probe.heads[head], 1};
-        const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+    const Call call{batch, q, shape, cache, layer, nullptr, *planned};
+    const auto one_row = [&](std::uint32_t head, std::uint32_t s, std::uint32_t row, unsigned thread) {
+        const Batch::Sequence& sequence = batch.sequences[s];
         Scratch memory = scratch(call, thread);
+        QueryGroup query;
+        query.sequence = s;
+        query.first_row = sequence.first_row + row;
+        query.rows = query.heads = 1;
+        query.first_head = probe.heads[head];
+        query.kv_head = probe.heads[head] / (shape.query_heads / shape.kv_heads);
         const SeenKeys keys = shape.span.seen(sequence.first_position + row);
         pack_queries(call, query, keys.sinks > 0, memory);
-        AttentionTile work;
-        work.queries = 1;
-        work.head_dim = d;
-        work.scale = shape.scale;
-        work.q = memory.q;
-        work.sink_q = memory.sink_q;
-        const std::uint32_t kv_head = probe.heads[head] / (shape.query_heads / shape.kv_heads);
-        float* weights = probe.weights[head][sequence.first_row + row].data();
+        float* weights = probe.weights[head][query.first_row].data();
         for (std::uint32_t first = 0; first < keys.end; first += tile_tokens) {
-            work.any = inside(keys, first);
-            if (work.any.count() == 0) continue;
-            work.keys = read_tile(cache, layer, KvPart::keys, kv_head, table_of(batch, sequence, shape), first, work.any, memory.keys);
-            tile_scores(work, memory.tile);
-            std::copy_n(memory.tile, work.any.sinks, weights + first);
-            std::copy(memory.tile + work.any.begin, memory.tile + work.any.end, weights + first + work.any.begin);
+            TileWork work;
+            work.tile.any = inside(keys, first);
+            if (work.tile.any.count() == 0) continue;
+            find_rows(call, query, first, memory, work);
+            tile_scores(work.tile, memory.tile);
+            std::copy_n(memory.tile, work.tile.any.sinks, weights + first);
+            std::copy(memory.tile + work.tile.any.begin, memory.tile + work.tile.any.end, weights + first + work.tile.any.begin);
         }
         soften_seen(keys, weights);
     };
     const auto heads = static_cast<std::uint32_t>(probe.heads.size());
-    for (const Batch::Sequence& sequence : batch.sequences)
-        m_pool.run(sequence.rows * heads, [&](std::uint32_t part, unsigned thread) {
-            one_row(part % heads, sequence, part / heads, thread);
+    for (std::uint32_t s = 0; s < batch.sequences.size(); ++s)
+        m_pool.run(batch.sequences[s].rows * heads, [&](std::uint32_t part, unsigned thread) {
+            one_row(part % heads, s, part / heads, thread);
         });
     return true;
 }

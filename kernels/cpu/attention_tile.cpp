@@ -4,7 +4,7 @@
 //
 // A tile is a fixed run of positions, independent of block borders, and its tokens are reached by their rows' addresses: the
 // arithmetic is the same whatever the block size, which is what makes results equal bit for bit.
-// Codes of 8 bits are widened to f32 in registers; a token's scale multiplies its score, or its weight before values are added:
+// Codes of 8 bits and packs are widened to f32 in registers; a token's scale multiplies its score, or its weight before values are added:
 // one product per token instead of one per element. Rejected: products of 8-bit integers, which need a query in 8 bits.
 // Scores: a key row is expanded once into registers and multiplied with every query that reads it; the partial sums of as
 // many tokens as a vector has lanes are then added crosswise, which costs three instructions per score instead of a
@@ -20,6 +20,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/packs-inl.h"
 #include "kernels/cpu/simd-inl.h"
 
 #include <algorithm>
@@ -47,8 +48,8 @@ HWY_INLINE hn::Vec<D> sums_of(D d, hn::Vec<D>* v) {
 constexpr std::size_t bytes_ahead = 4096;
 
 template <class T>
-HWY_INLINE std::uint32_t tokens_ahead(T, std::uint32_t head_dim) {
-    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bytes_ahead / (head_dim * T::size), 4, 32));
+HWY_INLINE std::uint32_t tokens_ahead(T type, std::uint32_t head_dim) {
+    return static_cast<std::uint32_t>(std::clamp<std::size_t>(bytes_ahead / bytes_of(type, head_dim), 4, 32));
 }
 
 HWY_INLINE void fetch(const std::byte* from, std::size_t bytes) {
@@ -62,7 +63,7 @@ HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTi
     constexpr std::size_t n = hn::MaxLanes(D());
     hn::Vec<D> k[S];
     for (int s = 0; s < S; ++s)
-        k[s] = load_f32(d, type, key + (at + static_cast<std::size_t>(s) * n) * T::size);
+        k[s] = load_at(d, type, key, at + static_cast<std::size_t>(s) * n);
     for (std::uint32_t m = 0; m < tile.queries; ++m) {
         const float* q = queries + std::size_t{m} * tile.head_dim + at;
         float* sum = lanes + std::size_t{m} * n * n;
@@ -82,7 +83,7 @@ HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float
     // Tokens between sinks and window have no row.
     const auto has_row = [&](std::uint32_t t) { return t < tile.any.end && (t >= tile.any.begin || t < tile.any.sinks); };
     for (std::uint32_t j = from; j < to; ++j) {
-        if (has_row(first + j + ahead)) fetch(rows[j + ahead], tile.head_dim * T::size);
+        if (has_row(first + j + ahead)) fetch(rows[j + ahead], bytes_of(type, tile.head_dim));
         const std::byte* key = rows[j];
         float* row = lanes + std::size_t{j} * n;
         std::uint32_t at = 0;
@@ -171,12 +172,11 @@ HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* 
                            std::uint32_t to, std::uint32_t at, hn::Vec<D>* sums, bool first_queries = false) {
     constexpr std::size_t n = hn::MaxLanes(D());
     // The first queries fetch for all: the others find the tile in the second-level cache.
-    const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.head_dim) : to;
+    const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.value_dim) : to;
     for (std::uint32_t t = from; t < to; ++t) {
-        if (t + ahead < to) fetch(tile.values.rows[t + ahead] + at * T::size, S * n * T::size);
-        const std::byte* row = tile.values.rows[t] + at * T::size;
+        if (t + ahead < to) fetch(tile.values.rows[t + ahead] + bytes_of(type, at), bytes_of(type, S * n));
         hn::Vec<D> v[S];
-        for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, row + static_cast<std::size_t>(s) * n * T::size);
+        for (int s = 0; s < S; ++s) v[s] = load_at(d, type, tile.values.rows[t], at + static_cast<std::size_t>(s) * n);
         for (int m = 0; m < M; ++m) {
             const auto w = hn::Set(d, weights[static_cast<std::size_t>(m) * tile_tokens + t]);
             for (int s = 0; s < S; ++s) sums[m * S + s] = hn::MulAdd(w, v[s], sums[m * S + s]);
@@ -221,7 +221,7 @@ void value_slice(D d, T type, const AttentionTile& tile, const float* weights, s
     for (int m = 0; m < M; ++m)
         for (int s = 0; s < S; ++s)
             hn::StoreU(sums[m * S + s], d,
-                       value + (std::size_t{first} + static_cast<std::size_t>(m)) * tile.head_dim + at +
+                       value + (std::size_t{first} + static_cast<std::size_t>(m)) * tile.value_dim + at +
                            static_cast<std::size_t>(s) * n);
 }
 
@@ -230,12 +230,12 @@ void value_rows(D d, T type, const AttentionTile& tile, const float* weights, st
     constexpr std::uint32_t n = hn::MaxLanes(D());
     std::uint32_t at = 0;
     if constexpr (M > 4) {
-        for (; at + 2 * n <= tile.head_dim; at += 2 * n) value_slice<M, 2>(d, type, tile, weights, first, at, value);
-        for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+        for (; at + 2 * n <= tile.value_dim; at += 2 * n) value_slice<M, 2>(d, type, tile, weights, first, at, value);
+        for (; at < tile.value_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
         return;
     }
-    for (; at + 4 * n <= tile.head_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
-    for (; at < tile.head_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
+    for (; at + 4 * n <= tile.value_dim; at += 4 * n) value_slice<M, 4>(d, type, tile, weights, first, at, value);
+    for (; at < tile.value_dim; at += n) value_slice<M, 1>(d, type, tile, weights, first, at, value);
 }
 
 template <class D, class T>
@@ -251,29 +251,70 @@ void values(D d, T type, const AttentionTile& tile, const float* weights, float*
     if (tile.queries - m == 1) value_rows<1>(d, type, tile, weights, m, value);
 }
 
-// Calls f(type) with the element type of a cache.
+// Calls f(d, type) with the element type of rows and the longest vectors that divide the head.
 template <class F>
-HWY_INLINE void with_type(DType dtype, F&& f) {
-    if (dtype == DType::f32) f(F32{});
-    if (dtype == DType::f16) f(F16{});
-    if (dtype == DType::bf16) f(BF16{});
-    if (dtype == DType::int8) f(I8{});
-    if (dtype == DType::fp8_e4m3) f(E4M3{});
-    if (dtype == DType::fp8_e5m2) f(E5M2{});
-}
-
-// Calls f(d) with the longest vectors that divide the head.
-template <class F>
-HWY_INLINE void with_lanes(std::uint32_t head_dim, F&& f) {
+HWY_INLINE void with_rows(DType dtype, std::uint32_t head_dim, F&& f) {
     const hn::CappedTag<float, 16> widest;
     const hn::CappedTag<float, 8> eight;
-    if (head_dim % hn::MaxLanes(widest) == 0) return f(widest);
-    if (head_dim % hn::MaxLanes(eight) == 0) return f(eight);
-    f(hn::CappedTag<float, 1>());
+    const auto with_lanes = [&](auto type) {
+        if (head_dim % hn::MaxLanes(widest) == 0) return f(widest, type);
+        if (head_dim % hn::MaxLanes(eight) == 0) return f(eight, type);
+        f(hn::CappedTag<float, 1>(), type);
+    };
+    switch (dtype) {
+    case DType::f32: return with_lanes(F32{});
+    case DType::f16: return with_lanes(F16{});
+    case DType::bf16: return with_lanes(BF16{});
+    case DType::int8: return with_lanes(I8{});
+    case DType::fp8_e4m3: return with_lanes(E4M3{});
+    case DType::fp8_e5m2: return with_lanes(E5M2{});
+    // Packs are read in place only where they divide the head.
+    case DType::q8_0: return f(widest, Pack<DType::q8_0>{});
+    case DType::q5_1: return f(widest, Pack<DType::q5_1>{});
+    case DType::q5_0: return f(widest, Pack<DType::q5_0>{});
+    case DType::q4_1: return f(widest, Pack<DType::q4_1>{});
+    case DType::q4_0: return f(widest, Pack<DType::q4_0>{});
+    default: return;
+    }
+}
+
+// The scores of the rest of the keys are added, then the cap is laid on. In whole vectors, as soften() takes them: what no
+// query sees in them is never looked at.
+template <class D>
+void complete_scores(D d, const AttentionTile& tile, const float* rest, float* scores) {
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    const auto cap = hn::Set(d, tile.soft_cap);
+    const std::uint32_t sinks_end = (tile.any.sinks + n - 1) / n * n;
+    const std::uint32_t begin = std::max(sinks_end, tile.any.begin / n * n);
+    for (std::uint32_t m = 0; m < tile.queries; ++m) {
+        const std::size_t row = std::size_t{m} * tile_tokens;
+        const auto complete = [&](std::size_t t) HWY_ATTR {
+            auto score = hn::LoadU(d, scores + row + t);
+            if (rest != nullptr) score = hn::Add(score, hn::LoadU(d, rest + row + t));
+            if (tile.soft_cap != 0) score = hn::Mul(cap, tanh_f32(d, hn::Div(score, cap)));
+            hn::StoreU(score, d, scores + row + t);
+        };
+        for (std::uint32_t t = 0; t < sinks_end; t += n) complete(t);
+        for (std::uint32_t t = begin; t < tile.any.end; t += n) complete(t);
+    }
 }
 
 void tile_scores_simd(const AttentionTile& tile, float* scratch) {
-    with_lanes(tile.head_dim, [&](auto d) { with_type(tile.keys.dtype, [&](auto type) { scores(d, type, tile, scratch); }); });
+    const auto of_part = [](const AttentionTile& part, float* to) {
+        with_rows(part.keys.dtype, part.head_dim, [&](auto d, auto type) { scores(d, type, part, to); });
+    };
+    of_part(tile, scratch);
+    if (tile.rest == nullptr && tile.soft_cap == 0) return;
+    float* more = scratch + tile_part_floats;
+    if (tile.rest != nullptr) of_part(*tile.rest, more);
+    complete_scores(hn::CappedTag<float, 16>(), tile, tile.rest != nullptr ? more : nullptr, scratch);
+}
+
+void weigh_tile_simd(const AttentionTile& tile, float* weights, float* value) {
+    if (tile.values.scales != nullptr)
+        for (std::uint32_t m = 0; m < tile.queries; ++m)
+            scale_weights(hn::CappedTag<float, 16>(), tile.values.scales, tile.seen[m], weights + std::size_t{m} * tile_tokens);
+    with_rows(tile.values.dtype, tile.value_dim, [&](auto d, auto type) { values(d, type, tile, weights, value); });
 }
 
 void attend_tile_simd(const AttentionTile& tile, float* scratch, const AttentionState& state) {
@@ -281,15 +322,11 @@ void attend_tile_simd(const AttentionTile& tile, float* scratch, const Attention
     const hn::CappedTag<float, 16> d;
     for (std::uint32_t m = 0; m < tile.queries; ++m)
         soften(d, scratch + std::size_t{m} * tile_tokens, tile.seen[m], state.maximum[m], state.sum[m]);
-    if (tile.values.scales != nullptr)
-        for (std::uint32_t m = 0; m < tile.queries; ++m)
-            scale_weights(d, tile.values.scales, tile.seen[m], scratch + std::size_t{m} * tile_tokens);
-    with_lanes(tile.head_dim,
-               [&](auto tag) { with_type(tile.values.dtype, [&](auto type) { values(tag, type, tile, scratch, state.value); }); });
+    weigh_tile_simd(tile, scratch, state.value);
 }
 
 void join_states_simd(const AttentionState& state, const AttentionState& later, std::uint32_t queries,
-                      std::uint32_t head_dim) {
+                      std::uint32_t value_dim) {
     const hn::ScalableTag<float> d;
     const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
     for (std::uint32_t m = 0; m < queries; ++m) {
@@ -297,27 +334,27 @@ void join_states_simd(const AttentionState& state, const AttentionState& later, 
         const float top = std::max(state.maximum[m], later.maximum[m]);
         const float a = state.sum[m] == 0 ? 0.0f : std::exp(state.maximum[m] - top);
         const float b = std::exp(later.maximum[m] - top);
-        float* value = state.value + std::size_t{m} * head_dim;
-        const float* added = later.value + std::size_t{m} * head_dim;
+        float* value = state.value + std::size_t{m} * value_dim;
+        const float* added = later.value + std::size_t{m} * value_dim;
         const auto va = hn::Set(d, a), vb = hn::Set(d, b);
         std::uint32_t i = 0;
-        for (; i + n <= head_dim; i += n)
+        for (; i + n <= value_dim; i += n)
             hn::StoreU(hn::MulAdd(hn::LoadU(d, value + i), va, hn::Mul(hn::LoadU(d, added + i), vb)), d, value + i);
-        for (; i < head_dim; ++i) value[i] = value[i] * a + added[i] * b;
+        for (; i < value_dim; ++i) value[i] = value[i] * a + added[i] * b;
         state.sum[m] = state.sum[m] * a + later.sum[m] * b;
         state.maximum[m] = top;
     }
 }
 
-void finish_state_simd(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
+void finish_state_simd(const AttentionState& state, std::uint32_t query, std::uint32_t value_dim, float* out) {
     const hn::ScalableTag<float> d;
     const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
-    const float* value = state.value + std::size_t{query} * head_dim;
+    const float* value = state.value + std::size_t{query} * value_dim;
     const float inverse = 1.0f / state.sum[query];
     const auto factor = hn::Set(d, inverse);
     std::uint32_t i = 0;
-    for (; i + n <= head_dim; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, value + i), factor), d, out + i);
-    for (; i < head_dim; ++i) out[i] = value[i] * inverse;
+    for (; i + n <= value_dim; i += n) hn::StoreU(hn::Mul(hn::LoadU(d, value + i), factor), d, out + i);
+    for (; i < value_dim; ++i) out[i] = value[i] * inverse;
 }
 
 }  // namespace kvloupe::cpu::HWY_NAMESPACE
@@ -328,6 +365,7 @@ namespace kvloupe::cpu {
 
 HWY_EXPORT(tile_scores_simd);
 HWY_EXPORT(attend_tile_simd);
+HWY_EXPORT(weigh_tile_simd);
 HWY_EXPORT(join_states_simd);
 HWY_EXPORT(finish_state_simd);
 
@@ -335,11 +373,14 @@ void tile_scores(const AttentionTile& tile, float* scratch) { HWY_DYNAMIC_DISPAT
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state) {
     HWY_DYNAMIC_DISPATCH(attend_tile_simd)(tile, scratch, state);
 }
-void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t head_dim) {
-    HWY_DYNAMIC_DISPATCH(join_states_simd)(state, later, queries, head_dim);
+void weigh_tile(const AttentionTile& tile, float* weights, float* value) {
+    HWY_DYNAMIC_DISPATCH(weigh_tile_simd)(tile, weights, value);
 }
-void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t head_dim, float* out) {
-    HWY_DYNAMIC_DISPATCH(finish_state_simd)(state, query, head_dim, out);
+void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t value_dim) {
+    HWY_DYNAMIC_DISPATCH(join_states_simd)(state, later, queries, value_dim);
+}
+void finish_state(const AttentionState& state, std::uint32_t query, std::uint32_t value_dim, float* out) {
+    HWY_DYNAMIC_DISPATCH(finish_state_simd)(state, query, value_dim, out);
 }
 
 }  // namespace kvloupe::cpu

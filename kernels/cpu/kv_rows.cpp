@@ -156,7 +156,8 @@ void expand_rows(const CpuKvCache& cache, std::uint32_t layer, KvPart part, std:
 
 bool expands(const CpuPlane& of) {
     const DType type = of.plane.format.dtype;
-    return !is_float(type) && type != DType::int8 && type != DType::fp8_e4m3 && type != DType::fp8_e5m2;
+    if (is_packed(type)) return of.plane.head_dim % elements_per_pack(type) != 0;
+    return type == DType::int4 || type == DType::kivi2 || type == DType::kivi4;
 }
 
 std::uint64_t tile_room_bytes(const CpuPlane& of) {
@@ -178,7 +179,7 @@ KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, 
     const KvPlane& plane = of.plane;
     const DType type = plane.format.dtype;
     const bool expanded = room.expanded != nullptr;
-    const bool scaled = !expanded && !is_float(type);
+    const bool scaled = !expanded && !is_float(type) && !is_packed(type);
     const auto take = [&](std::uint32_t t, const KvRun& run) {
         if (expanded) {
             float* out = room.expanded + std::uint64_t{t} * plane.head_dim;
@@ -190,19 +191,22 @@ KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, 
         for (std::uint32_t i = 0; i < run.count; ++i) room.rows[t + i] = codes + i * plane.code_bytes;
         if (scaled) take_factors(of, scales, head, run, room.scales + t);
     };
-    // Scales lie behind the codes of each block, far from one another: they are asked for all at once before the first is read,
-    // or else every block costs the way to memory.
-    if (scaled && scales.plane.scale_bytes > 0) {
-        const auto fetch = [&](std::uint32_t, const KvRun& run) {
-            const std::byte* from = scales.scales(run.block, head, run.offset);
-            for (std::uint64_t at = 0; at < run.count * scales.plane.scale_bytes; at += 64) __builtin_prefetch(from + at, 0, 3);
-        };
-        for_runs(table, plane.block_size, first, 0, any.sinks, fetch);
-        for_runs(table, plane.block_size, first, any.begin, any.end, fetch);
-    }
     for_runs(table, plane.block_size, first, 0, any.sinks, take);
     for_runs(table, plane.block_size, first, any.begin, any.end, take);
     return {room.rows, scaled ? room.scales : nullptr, expanded ? DType::f32 : type};
+}
+
+void fetch_scales(const CpuKvCache& cache, std::uint32_t layer, std::uint32_t head, const KvTable& table, std::uint32_t begin,
+                  std::uint32_t end) {
+    for (const CpuPlane* of : {&cache.keys(layer), &cache.values(layer)}) {
+        const KvPlane& plane = of->plane;
+        if (plane.scale_bytes == 0) continue;
+        for_runs(table, plane.block_size, begin, 0, end - begin, [&](std::uint32_t, const KvRun& run) {
+            const std::byte* from = of->scales(run.block, head, run.offset);
+            for (std::uint64_t at = 0; at < run.count * plane.scale_bytes; at += 64) __builtin_prefetch(from + at, 0, 3);
+            __builtin_prefetch(from + run.count * plane.scale_bytes - 1, 0, 3);
+        });
+    }
 }
 
 }  // namespace kvloupe::cpu

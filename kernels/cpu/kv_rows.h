@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Rows of a cache, written and read. The cache is never expanded as a whole: rows whose elements are numbers by themselves
-// (floats, fp8, int8) are read where they lie; of the others (4 and 2 bits, packs) a tile of one head at most is expanded into
-// scratch that stays in the second-level cache.
+// Rows of a cache, written and read. The cache is never expanded as a whole: floats, fp8, int8 and packs are read where they
+// lie; of the others (4 and 2 bits with scales beside them, packs that go over several heads) a tile of one head at most is
+// expanded into scratch that stays in the second-level cache.
 #pragma once
 
 #include "kernels/cpu/cpu_cache.h"
@@ -59,6 +59,11 @@ KvTileRoom tile_room(const CpuPlane& plane, std::byte* memory);
 // The rows of a head for positions first + t, for the tokens t that `any` names. Valid until the room is used again.
 KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, std::uint32_t head, const KvTable& table,
                      std::uint32_t first, const TileSpan& any, const KvTileRoom& room);
+
+// Asks for the scales of positions begin .. end - 1, K and V, ahead of read_tile: they lie behind the codes of each block, far
+// from one another, and every block would cost the way to memory.
+void fetch_scales(const CpuKvCache& cache, std::uint32_t layer, std::uint32_t head, const KvTable& table, std::uint32_t begin,
+                  std::uint32_t end);
 
 // --- kv_expand.cpp ---
 // out (count) = code * step + minimum; 8 / bits codes in a byte, the lower bits first.

@@ -227,6 +227,7 @@ HWY_EXPORT(read_all_simd);
 HWY_EXPORT(target_name);
 
 void expand_row(DType dtype, const std::byte* in, std::uint64_t count, float* out) {
+    if (is_super(dtype)) return expand_super(dtype, in, count, out);
     HWY_DYNAMIC_DISPATCH(expand_row_simd)(dtype, in, count, out);
 }
 std::uint64_t narrow_row(DType dtype, const float* in, std::uint64_t count, std::byte* out) {

@@ -8,6 +8,7 @@
 // of bf16 (8 bits each). Products of two such numbers are exact in f32, so that only the sums round.
 #pragma once
 
+#include "kernels/cuda/cache_rows.h"
 #include "kernels/cuda/kernels.h"
 
 #include <cmath>
@@ -46,6 +47,7 @@ __device__ inline std::uint32_t dropped_keys(const KeySpan& span, const VisibleK
 // says.
 struct KeyRows {
     const std::uint32_t* table = nullptr;  // of the sequence
+    const std::uint32_t* pages = nullptr;  // of the sequence, or null
     std::uint32_t block_size = 0;
     std::uint32_t kv_heads = 0;
     std::uint32_t kv_head = 0;
@@ -55,6 +57,8 @@ struct KeyRows {
         const std::uint32_t block = position / block_size;
         return (table[block] * kv_heads + kv_head) * block_size + (position - block * block_size);
     }
+    // The same for any precision (cache_rows.h).
+    __device__ TokenPlace place(std::uint32_t position) const { return place_of(table, pages, position, block_size); }
 };
 
 // --- queries ---
@@ -98,6 +102,12 @@ __device__ inline float turned_back(const float* query, std::uint32_t index, con
     const double a = query[adjacent ? 2 * pair : pair], b = query[adjacent ? 2 * pair + 1 : pair + half];
     const CosineSine turn = cosine_sine(dropped * rotary.frequencies[pair]);
     return static_cast<float>(first ? a * turn.cosine + b * turn.sine : b * turn.cosine - a * turn.sine);
+}
+
+// The same of one of the batch's queries, which may have been turned beforehand.
+__device__ inline float as_sinks_see(const AttentionArgs& args, const float* query, std::uint32_t index, std::uint32_t dropped) {
+    if (args.sink_q != nullptr && dropped > 0) return args.sink_q[query - args.q + index];
+    return turned_back(query, index, args.rotary, dropped);
 }
 
 // --- cells of 16 bits ---
@@ -165,15 +175,6 @@ __device__ inline std::uint32_t take_part(float& first, float& second) {
     first -= first_of<T>(part);
     second -= second_of<T>(part);
     return part;
-}
-
-// Element `index` of K or V, whatever the type.
-__device__ inline float cache_element(const CacheTensor& tensor, std::uint64_t index) {
-    switch (tensor.dtype) {
-    case DType::f16: return __half2float(reinterpret_cast<const __half*>(tensor.data)[index]);
-    case DType::bf16: return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(tensor.data)[index]);
-    default: return reinterpret_cast<const float*>(tensor.data)[index];
-    }
 }
 
 // --- softmax states ---

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16
-// caches, tensor cores) and decode_plain.h (f32 caches and the rest); how blocks share the work, in decode_parts.h.
+// caches, tensor cores), decode_codes.h (int8, fp8 and int4, likewise) and decode_plain.h (f32 caches and the rest: packs, KIVI, mixed
+// precisions); how blocks share the work, in decode_parts.h.
 // Here: which kernel, how many splits, and the merge of the splits' states.
 //
 // Merge: splits * (head_dim_v + 2) * 4 bytes per query head, written once and read once: with 4 heads in a group of
@@ -82,27 +83,32 @@ struct Launch {
         case 96: return tensor<T, 96>();
         case 128: return tensor<T, 128>();
         case 256: return tensor<T, 256>();
-        default: return plain<AnyRows, 8>();
+        default: return any();
         }
+    }
+    cudaError_t any() const {
+        const CacheLayer& cache = plan.args.cache;
+        const bool fours = cache.head_dim_k % 4 == 0 && cache.head_dim_v % 4 == 0 && reads_fours(cache.keys) && reads_fours(cache.values);
+        return fours ? plain<AnyRows<4>, 8>() : plain<AnyRows<1>, 8>();
     }
     cudaError_t attend() const {
         const CacheLayer& cache = plan.args.cache;
-        if (cache.keys.dtype != cache.values.dtype || cache.head_dim_k != cache.head_dim_v) return plain<AnyRows, 8>();
+        if (takes_codes(cache)) return launch_decode_codes(plan, group, sinks, stream);
+        if (!cache.keys.in_rows || !cache.values.in_rows) return any();
+        if (cache.keys.dtype != cache.values.dtype || cache.head_dim_k != cache.head_dim_v) return any();
         if (cache.keys.dtype == DType::f16) return tensor_or_any<__half>();
         if (cache.keys.dtype == DType::bf16) return tensor_or_any<__nv_bfloat16>();
-        if (cache.head_dim_k % 4 != 0) return plain<AnyRows, 8>();
+        if (cache.head_dim_k % 4 != 0) return any();
         return cache.head_dim_k <= 128 ? plain_f32<128>() : plain_f32<256>();
     }
 };
 
-bool plain_type(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
-
 bool valid(const DecodeAttention& decode) {
     const CacheLayer& cache = decode.args.cache;
-    const auto head_fits = [](std::uint32_t elements) { return elements > 0 && elements <= AnyRows::most_elements; };
+    const auto head_fits = [](std::uint32_t elements) { return elements > 0 && elements <= AnyRows<1>::most_elements; };
     return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 &&
            decode.splits > 0 && head_fits(cache.head_dim_k) && head_fits(cache.head_dim_v) &&
-           plain_type(cache.keys.dtype) && plain_type(cache.values.dtype);
+           readable(cache.keys) && readable(cache.values);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Prefill attention in f32, for what tensor cores do not take: f32 caches, K and V of different types or head sizes, head
-// sizes that are no multiple of 16, up to 256. Nothing is rounded but sums.
+// sizes without an instance, up to 256. Nothing is rounded but sums.
 //
 // A block of 128 threads takes 32 rows of one query head and tiles of 32 keys: thread (y, x) of (16, 8) owns rows y and y + 16,
 // scores of keys x, x + 8, …, and columns x, x + 8, … of the output. K and V share one buffer, one after the other. Rows of
@@ -30,7 +30,9 @@ struct PlainPrefillLayout {
     __host__ __device__ explicit PlainPrefillLayout(const CacheLayer& cache)
         : stride_k(cache.head_dim_k | 1), stride_v(cache.head_dim_v | 1),
           tile_floats(keys * (stride_k > stride_v ? stride_k : stride_v)) {}
-    __host__ __device__ unsigned shared_bytes() const { return 4 * (rows * stride_k + tile_floats + rows * (keys + 1) + keys); }
+    __host__ __device__ unsigned shared_bytes() const {
+        return 4 * (rows * stride_k + tile_floats + rows * (keys + 1)) + keys * static_cast<unsigned>(sizeof(TokenPlace));
+    }
 };
 
 // MaxDim: the head size of values is at most this.
@@ -42,17 +44,17 @@ public:
     __device__ PlainPrefillBlock(const AttentionArgs& args, const PrefillRows& rows, std::uint32_t head, float* shared)
         : m_args(args), m_rows(rows), m_layout(args.cache), m_head(head), m_q(shared),
           m_tile(m_q + Layout::rows * m_layout.stride_k), m_weights(m_tile + m_layout.tile_floats),
-          m_key_rows(reinterpret_cast<std::uint32_t*>(m_weights + Layout::rows * (Layout::keys + 1))) {}
+          m_places(reinterpret_cast<TokenPlace*>(m_weights + Layout::rows * (Layout::keys + 1))) {}
 
     __device__ void attend(const KeyPass& pass) {
         load_queries(pass.sinks && m_args.span.rank);
         for (std::uint32_t first = pass.begin / Layout::keys * Layout::keys; first < pass.end; first += Layout::keys) {
             if (threadIdx.x < Layout::keys) {
                 const std::uint32_t position = first + threadIdx.x;
-                m_key_rows[threadIdx.x] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
+                m_places[threadIdx.x] = pass.holds(position) ? m_rows.keys.place(position) : TokenPlace{no_row, 0, 0};
             }
             __syncthreads();
-            load(m_args.cache.keys, m_args.cache.head_dim_k, m_layout.stride_k);
+            load(HeadRows(m_args.cache, false, m_rows.keys.kv_head), m_args.cache.head_dim_k, m_layout.stride_k);
             __syncthreads();
             float scores[2][4] = {};
             score(scores);
@@ -60,7 +62,7 @@ public:
             for (unsigned half = 0; half < 2; ++half)
                 soften(half, pass.seen_by(m_rows, m_args.span, y() + 16 * half), first, scores[half]);
             __syncthreads();  // nobody reads K any more; the weights are here
-            load(m_args.cache.values, m_args.cache.head_dim_v, m_layout.stride_v);
+            load(HeadRows(m_args.cache, true, m_rows.keys.kv_head), m_args.cache.head_dim_v, m_layout.stride_v);
             __syncthreads();
             add_values();
             __syncthreads();  // nobody reads V and the weights any more
@@ -90,18 +92,20 @@ private:
             float value = 0;
             if (row < m_rows.count) {
                 const float* query = m_args.q + m_rows.query(m_args, row, m_head) * dim;
-                value = turned ? turned_back(query, i, m_args.rotary, m_rows.dropped(m_args.span, row)) : query[i];
+                value = turned ? as_sinks_see(m_args, query, i, m_rows.dropped(m_args.span, row)) : query[i];
             }
             m_q[row * m_layout.stride_k + i] = value;
         }
     }
 
     // A tile of K or V, expanded; zeros where no row sees the key.
-    __device__ void load(const CacheTensor& tensor, std::uint32_t dim, unsigned stride) {
+    __device__ void load(const HeadRows& head, std::uint32_t dim, unsigned stride) {
         for (unsigned index = threadIdx.x; index < Layout::keys * dim; index += Layout::threads) {
             const unsigned key = index / dim, i = index % dim;
-            const std::uint32_t row = m_key_rows[key];
-            m_tile[key * stride + i] = row == no_row ? 0.0f : cache_element(tensor, std::size_t{row} * dim + i);
+            const TokenPlace place = m_places[key];
+            float element[1] = {};
+            if (place.block != no_row) head.load(place, i, element);
+            m_tile[key * stride + i] = element[0];
         }
     }
 
@@ -167,7 +171,7 @@ private:
     float* m_q;        // (rows, stride_k)
     float* m_tile;     // (keys, stride_k or stride_v)
     float* m_weights;  // (rows, keys + 1)
-    std::uint32_t* m_key_rows;  // (keys)
+    TokenPlace* m_places;  // (keys)
     float m_out[2][MaxDim / 8] = {};
     float m_sum[2] = {};
     float m_maximum[2] = {-INFINITY, -INFINITY};

@@ -52,6 +52,7 @@ struct PrefillRows {
         first_position = sequence.first_position + row;
         count = left < most ? left : most;
         keys.table = args.block_tables + sequence.table_begin;
+        keys.pages = args.table_pages == nullptr ? nullptr : args.table_pages + sequence.table_begin;
         keys.block_size = args.cache.block_size;
         keys.kv_heads = args.cache.kv_heads;
         keys.kv_head = query_head / (args.query_heads / args.cache.kv_heads);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Prefill attention on tensor cores: f16 or bf16 caches, K and V of one type and head size. Reasons and figures:
-// attention_prefill.cu.
+// Prefill attention on tensor cores: f16 or bf16 caches, K and V of one type and head size, and codes of any kind, K and V each
+// their own. Reasons and figures: attention_prefill.cu.
 //
 // A block of four warps takes 64 rows of one sequence times `Heads` query heads of one KV head. Warp w owns rows 16 w .. 16 w + 15
 // of every head: their scores, weights and outputs stay in its registers as mma fragments (mma.h); lane l holds parts of rows
@@ -26,15 +26,17 @@
 
 namespace kvloupe::cuda {
 
-template <unsigned Dim, unsigned Heads>
+// Codes: tiles are expanded to f16 on their way into shared memory, K and V each from its own precision.
+template <unsigned Dim, unsigned Heads, bool Codes>
 struct PrefillLayout {
+    using Row = std::conditional_t<Codes, TokenPlace, std::uint32_t>;  // of a key
     static constexpr unsigned threads = 128;
     static constexpr unsigned keys = Dim > 128 ? 32 : 64;       // of a tile
     static constexpr unsigned chunks = Dim / 8;
     static constexpr unsigned stride = (chunks + 1) * 16;       // bytes of a row
     static constexpr unsigned q_bytes = Heads * prefill_rows * stride;
     static constexpr unsigned tile_bytes = keys * stride;
-    static constexpr unsigned shared_bytes = q_bytes + 2 * tile_bytes + 2 * keys * 4;
+    static constexpr unsigned shared_bytes = q_bytes + 2 * tile_bytes + 2 * keys * sizeof(Row);
     static_assert(Dim % 16 == 0 && keys * chunks % threads == 0);
 };
 
@@ -61,15 +63,16 @@ __device__ __forceinline__ unsigned thread_again() {
 #endif
 }
 
-template <class T, unsigned Dim, unsigned Heads>
+template <class T, unsigned Dim, unsigned Heads, bool Codes>
 class PrefillBlock {
 public:
-    using Layout = PrefillLayout<Dim, Heads>;
+    using Layout = PrefillLayout<Dim, Heads, Codes>;
+    using Row = typename Layout::Row;
 
     __device__ PrefillBlock(const AttentionArgs& args, const PrefillWork& work, unsigned char* shared)
         : m_args(args), m_work(work), m_rows(work.rows), m_q(shared), m_keys(shared + Layout::q_bytes),
           m_values(m_keys + Layout::tile_bytes),
-          m_key_rows(reinterpret_cast<std::uint32_t*>(m_values + Layout::tile_bytes)) {
+          m_key_rows(reinterpret_cast<Row*>(m_values + Layout::tile_bytes)) {
         KVLOUPE_UNROLL
         for (unsigned head = 0; head < Heads; ++head) m_maximum[head][0] = m_maximum[head][1] = -INFINITY;
     }
@@ -79,23 +82,24 @@ public:
         find_rows(pass, first);
         load_queries(pass.sinks && m_args.span.rank);
         __syncthreads();
-        load(m_args.cache.keys, key_rows(first), m_keys);
+        load<false>(key_rows(first), m_keys);
         for (std::uint32_t tile = first; tile < last; ++tile) {
             copy_async_wait<0>();
             __syncthreads();  // K is here; nobody reads V any more
-            load(m_args.cache.values, key_rows(tile), m_values);
+            load<true>(key_rows(tile), m_values);
             if (tile + 1 < last) find_rows(pass, tile + 1);
             float scores[Heads][Layout::keys / 8][4] = {};
             score(scores);
             copy_async_wait<0>();
             __syncthreads();  // V and the next tile's rows are here; nobody reads K any more
-            if (tile + 1 < last) load(m_args.cache.keys, key_rows(tile + 1), m_keys);
+            if (!Codes && tile + 1 < last) load<false>(key_rows(tile + 1), m_keys);
             const bool all_seen = pass.sees_all(tile * Layout::keys, Layout::keys);
             if (!all_seen) mask(pass, tile * Layout::keys, scores);
             KVLOUPE_UNROLL
             for (unsigned head = 0; head < Heads; ++head) soften(head, scores[head]);
             if (!all_seen && __syncthreads_or(infinite_chunk(0, Layout::keys))) take_out_infinite(scores);
             add_values(scores);
+            if (Codes && tile + 1 < last) load<false>(key_rows(tile + 1), m_keys);  // where registers are free to expand it
         }
         __syncthreads();  // the next pass writes what this one read
     }
@@ -122,28 +126,52 @@ private:
     __device__ static unsigned lane() { return threadIdx.x % 32; }
     __device__ static unsigned warp() { return threadIdx.x / 32; }
 
-    __device__ std::uint32_t* key_rows(std::uint32_t tile) { return m_key_rows + tile % 2 * Layout::keys; }
+    __device__ Row* key_rows(std::uint32_t tile) { return m_key_rows + tile % 2 * Layout::keys; }
 
     // Where the rows of a tile's keys lie, for those that some row sees.
     __device__ __forceinline__ void find_rows(const KeyPass& pass, std::uint32_t tile) {
         const unsigned thread = thread_again();
         if (thread >= Layout::keys) return;
         const std::uint32_t position = tile * Layout::keys + thread;
-        key_rows(tile)[thread] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
+        if constexpr (Codes)
+            key_rows(tile)[thread] = pass.holds(position) ? m_rows.keys.place(position) : TokenPlace{no_row, 0, 0};
+        else
+            key_rows(tile)[thread] = pass.holds(position) ? m_rows.keys.row(position) : no_row;
     }
 
     // A tile of K or V on its way into shared memory; zeros where no row sees the key.
-    __device__ __forceinline__ void load(const CacheTensor& tensor, const std::uint32_t* rows, unsigned char* to) {
+    template <bool values>
+    __device__ __forceinline__ void load(const Row* rows, unsigned char* to) {
         const unsigned thread = thread_again();
-        KVLOUPE_UNROLL
-        for (unsigned i = 0; i < Layout::keys * Layout::chunks / Layout::threads; ++i) {
-            const unsigned index = i * Layout::threads + thread, key = index / Layout::chunks, chunk = index % Layout::chunks;
-            const std::uint32_t row = rows[key];
-            const bool inside = row != no_row;
-            copy_async(to + key * Layout::stride + chunk * 16,
-                       tensor.data + (inside ? std::size_t{row} * (Dim * 2) + chunk * 16 : 0), inside);
+        if constexpr (Codes) {
+            const HeadRows head(m_args.cache, values, m_rows.keys.kv_head);
+            KVLOUPE_NO_UNROLL
+            for (unsigned index = thread; index < Layout::keys * Layout::chunks; index += Layout::threads) {
+                const unsigned key = index / Layout::chunks, chunk = index % Layout::chunks;
+                const TokenPlace place = rows[key];
+                uint2 halves[2] = {};
+                if (place.block != no_row) {
+                    KVLOUPE_NO_UNROLL
+                    for (unsigned half = 0; half < 2; ++half) {
+                        float x[4];
+                        head.load(place, chunk * 8 + half * 4, x);
+                        halves[half] = make_uint2(pack_two<T>(x[0], x[1]), pack_two<T>(x[2], x[3]));
+                    }
+                }
+                *reinterpret_cast<uint4*>(to + key * Layout::stride + chunk * 16) =
+                    make_uint4(halves[0].x, halves[0].y, halves[1].x, halves[1].y);
+            }
+        } else {
+            const std::byte* const data = values ? m_args.cache.values.data : m_args.cache.keys.data;
+            KVLOUPE_UNROLL
+            for (unsigned i = 0; i < Layout::keys * Layout::chunks / Layout::threads; ++i) {
+                const unsigned index = i * Layout::threads + thread, key = index / Layout::chunks, chunk = index % Layout::chunks;
+                const std::uint32_t row = rows[key];
+                const bool inside = row != no_row;
+                copy_async(to + key * Layout::stride + chunk * 16, data + (inside ? std::size_t{row} * (Dim * 2) + chunk * 16 : 0), inside);
+            }
+            copy_async_commit();
         }
-        copy_async_commit();
     }
 
     // Queries times scale, rounded; zeros beyond the rows.
@@ -157,7 +185,7 @@ private:
                 const std::uint32_t dropped = turned ? m_rows.dropped(m_args.span, row) : 0;
                 for (unsigned i = 0; i < 8; ++i)
                     x[i] = m_args.scale *
-                           (turned ? turned_back(query, chunk * 8 + i, m_args.rotary, dropped) : query[chunk * 8 + i]);
+                           (turned ? as_sinks_see(m_args, query, chunk * 8 + i, dropped) : query[chunk * 8 + i]);
             }
             auto* to = reinterpret_cast<std::uint32_t*>(m_q + place * Layout::stride + chunk * 16);
             KVLOUPE_UNROLL
@@ -315,13 +343,13 @@ private:
     unsigned char* m_q;       // (Heads, prefill_rows) rows
     unsigned char* m_keys;    // (keys) rows
     unsigned char* m_values;  // (keys) rows
-    std::uint32_t* m_key_rows;  // (2, keys) of tiles of even and odd number
+    Row* m_key_rows;          // (2, keys) of tiles of even and odd number
     float m_out[Heads][Dim / 8][4] = {};
     float m_sum[Heads][2] = {};  // the lane's own weights only, until finish()
     float m_maximum[Heads][2];   // -infinity: no key yet
 };
 
-template <class T, unsigned Dim, unsigned Heads>
+template <class T, unsigned Dim, unsigned Heads, bool Codes>
 __global__ void __launch_bounds__(128, Heads == 1 && Dim <= 128 ? 3 : 2) prefill_tensor_kernel(PrefillAttention prefill) {
     KVLOUPE_KERNEL(prefill_tensor_kernel);
     KVLOUPE_DYNAMIC_SHARED(unsigned char, shared);
@@ -333,7 +361,7 @@ __global__ void __launch_bounds__(128, Heads == 1 && Dim <= 128 ? 3 : 2) prefill
     const PrefillWork& work = *reinterpret_cast<const PrefillWork*>(memory);
     if (threadIdx.x == 0) new (memory) PrefillWork(args, tile, first_head);
     __syncthreads();
-    PrefillBlock<T, Dim, Heads> block(args, work, shared);
+    PrefillBlock<T, Dim, Heads, Codes> block(args, work, shared);
     for (unsigned number = 0; number < 2; ++number)
         if (work.passes[number].begin < work.passes[number].end) block.attend(work.passes[number]);
     block.finish();

@@ -32,14 +32,16 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
     const SequenceRows sequence = args.sequences[probe.row_sequence[row]];
     const VisibleKeys keys = visible_keys(args.span, probe.positions[row]);
     const std::uint32_t dropped = dropped_keys(args.span, keys);
-    const KeyRows rows = {args.block_tables + sequence.table_begin, cache.block_size, cache.kv_heads,
-                          probe.head / (args.query_heads / cache.kv_heads)};
+    const std::uint32_t kv_head = probe.head / (args.query_heads / cache.kv_heads);
+    const std::uint32_t* const table = args.block_tables + sequence.table_begin;
+    const std::uint32_t* const pages = args.table_pages == nullptr ? nullptr : args.table_pages + sequence.table_begin;
+    const HeadRows rows(cache, false, kv_head);
     float* const weights = probe.weights + probe.offsets[row];
 
     const float* const own_query = args.q + (std::uint64_t{row} * args.query_heads + probe.head) * elements;
     for (std::uint32_t i = thread; i < elements; i += probe_threads) {
         query[i] = own_query[i] * (args.scale * log2_e);
-        sink_query[i] = turned_back(own_query, i, args.rotary, dropped) * (args.scale * log2_e);
+        sink_query[i] = as_sinks_see(args, own_query, i, dropped) * (args.scale * log2_e);
     }
     for (std::uint32_t t = keys.sinks + thread; t < keys.begin; t += probe_threads) weights[t] = 0;
     __syncthreads();
@@ -53,10 +55,13 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
         const std::uint32_t position = key < keys.sinks ? key : keys.begin + (key - keys.sinks);
         float score = 0;
         if (valid) {
-            const std::uint64_t first_cell = std::uint64_t{rows.row(position)} * elements;
+            const TokenPlace place = place_of(table, pages, position, cache.block_size);
             const float* const seen_by = key < keys.sinks ? sink_query : query;
-            for (std::uint32_t i = lane % lanes_of_a_key; i < elements; i += lanes_of_a_key)
-                score += seen_by[i] * cache_element(cache.keys, first_cell + i);
+            for (std::uint32_t i = lane % lanes_of_a_key; i < elements; i += lanes_of_a_key) {
+                float element[1];
+                rows.load(place, i, element);
+                score += seen_by[i] * element[0];
+            }
         }
         for (int other = lanes_of_a_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(0xFFFFFFFFu, score, other);
         if (valid) {
@@ -84,15 +89,13 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
     }
 }
 
-bool plain_type(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
-
 }  // namespace
 
 cudaError_t attention_probe(const AttentionProbeArgs& probe, cudaStream_t stream) {
     const AttentionArgs& args = probe.args;
     if (probe.rows == 0) return cudaSuccess;
     if (args.cache.kv_heads == 0 || args.query_heads % args.cache.kv_heads != 0 || probe.head >= args.query_heads ||
-        args.cache.block_size == 0 || args.cache.head_dim_k > most_elements || !plain_type(args.cache.keys.dtype))
+        args.cache.block_size == 0 || args.cache.head_dim_k > most_elements || !readable(args.cache.keys))
         return cudaErrorInvalidValue;
     return launch(probe_weights, probe.rows, probe_threads, 0, stream, probe);
 }

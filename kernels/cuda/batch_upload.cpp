@@ -19,7 +19,11 @@ Result<BatchKey> key_of(const Batch& batch) {
     if (rows > INT32_MAX || batch.block_tables.size() > INT32_MAX)
         return Error{"A batch of " + std::to_string(rows) + " rows lacks a size that a card's kernels can count",
                      "This is a defect of the program"};
+    if ((!batch.table_pages.empty() && batch.table_pages.size() != batch.block_tables.size()) ||
+        (!batch.slot_pages.empty() && batch.slot_pages.size() != batch.slots.size()))
+        return Error{"A batch of " + std::to_string(rows) + " rows lacks as many pages as block tables and slots", "This is a defect of the program"};
     BatchKey key;
+    key.pages = !batch.table_pages.empty() || !batch.slot_pages.empty();
     key.rows = static_cast<std::uint32_t>(rows);
     key.groups = static_cast<std::uint32_t>(rows == 0 ? 1 : batch.slots.size() / rows);
     key.sequences = static_cast<std::uint32_t>(batch.sequences.size());
@@ -58,6 +62,10 @@ BatchUpload::Places BatchUpload::places_of(const BatchKey& key) {
     take(places.tiles, std::uint64_t{key.tiles} * sizeof(PrefillTile));
     take(places.logit_rows, std::uint64_t{key.logit_rows} * sizeof(std::uint32_t));
     take(places.tables, std::uint64_t{key.table_capacity} * sizeof(std::uint32_t));
+    if (key.pages) {
+        take(places.table_pages, std::uint64_t{key.table_capacity} * sizeof(std::uint32_t));
+        take(places.slot_pages, std::uint64_t{key.rows} * key.groups * sizeof(std::uint32_t));
+    }
     return places;
 }
 
@@ -136,6 +144,13 @@ void BatchUpload::pack(const Batch& batch, std::byte* to) const {
     put(m_places.slots, batch.slots);
     put(m_places.logit_rows, batch.logit_rows);
     put(m_places.tables, batch.block_tables);
+    if (m_key.pages) {
+        // One of the two may be left out: no block of it has a page.
+        std::memset(to + m_places.table_pages, 0, std::uint64_t{m_key.table_capacity} * sizeof(std::uint32_t));
+        std::memset(to + m_places.slot_pages, 0, std::uint64_t{m_key.rows} * m_key.groups * sizeof(std::uint32_t));
+        put(m_places.table_pages, batch.table_pages);
+        put(m_places.slot_pages, batch.slot_pages);
+    }
     auto* sequences = reinterpret_cast<SequenceRows*>(to + m_places.sequences);
     auto* decodes = reinterpret_cast<std::uint32_t*>(to + m_places.decodes);
     auto* tiles = reinterpret_cast<PrefillTile*>(to + m_places.tiles);

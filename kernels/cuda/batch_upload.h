@@ -26,6 +26,7 @@ struct BatchKey {
     std::uint32_t table_capacity = 0;  // entries of all block tables, a power of two
     std::uint32_t logit_rows = 0;
     std::uint32_t context = 0;         // tokens of the longest decoding sequence, a power of two
+    bool pages = false;                // f16 pages stand for some blocks
     bool operator==(const BatchKey&) const = default;
 };
 
@@ -53,6 +54,11 @@ public:
     const PrefillTile* tiles() const { return at<PrefillTile>(m_places.tiles); }
     const std::uint32_t* logit_rows() const { return at<std::uint32_t>(m_places.logit_rows); }
     const std::uint32_t* block_tables() const { return at<std::uint32_t>(m_places.tables); }
+    // As block_tables() and slots(); null where no layer keeps pages.
+    const std::uint32_t* table_pages() const { return m_key.pages ? at<std::uint32_t>(m_places.table_pages) : nullptr; }
+    const std::uint32_t* slot_pages(std::uint32_t group) const {
+        return m_key.pages ? at<std::uint32_t>(m_places.slot_pages) + std::uint64_t{group} * m_key.rows : nullptr;
+    }
     // The host's copies of what the operations look at.
     const std::vector<std::uint32_t>& host_positions() const { return m_positions; }
     const std::vector<std::uint32_t>& host_logit_rows() const { return m_logit_rows; }
@@ -61,7 +67,8 @@ public:
 private:
     // Offsets in bytes, every one a multiple of 256.
     struct Places {
-        std::uint64_t tokens = 0, positions = 0, slots = 0, sequences = 0, decodes = 0, tiles = 0, logit_rows = 0, tables = 0;
+        std::uint64_t tokens = 0, positions = 0, slots = 0, sequences = 0, decodes = 0, tiles = 0, logit_rows = 0, tables = 0, table_pages = 0,
+                      slot_pages = 0;
         std::uint64_t bytes = 0;
     };
     struct Staging {

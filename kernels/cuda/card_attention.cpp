@@ -20,13 +20,12 @@ std::uint32_t seen_of(const KeySpan& span, std::uint32_t context) {
 RotaryArgs CardAttention::rotary(const RotaryShape& shape) {
     RotaryArgs args;
     args.layout = shape.layout;
+    args.magnitude = shape.scaling.magnitude;
     if (shape.rotary_dim < 2) return args;
     for (const Frequencies& known : m_frequencies)
-        if (known.shape.theta == shape.theta && known.shape.rotary_dim == shape.rotary_dim) args.frequencies = known.memory.as<double>();
+        if (known.shape == shape) args.frequencies = known.memory.as<double>();
     if (args.frequencies == nullptr) {
-        std::vector<double> values(shape.rotary_dim / 2);
-        for (std::size_t i = 0; i < values.size(); ++i)
-            values[i] = std::pow(static_cast<double>(shape.theta), -2.0 * static_cast<double>(i) / shape.rotary_dim);
+        const std::vector<double> values = rotary_frequencies(shape);
         auto memory = CardMemory::make(m_card, values.size() * sizeof(double), Purpose::activations, "rotary frequencies");
         if (!memory) {
             m_card.fault().note_in_step(memory.error());
@@ -48,6 +47,7 @@ AttentionArgs CardAttention::args_of(const Call& call) {
     args.out = call.out;
     args.cache = call.cache.layer(call.layer);
     args.block_tables = m_batch.block_tables();
+    args.table_pages = m_batch.table_pages();
     args.sequences = m_batch.sequences(call.shape.group);
     args.query_heads = call.shape.query_heads;
     args.scale = call.shape.scale;
@@ -56,9 +56,35 @@ AttentionArgs CardAttention::args_of(const Call& call) {
     return args;
 }
 
+bool CardAttention::prepare(const Call& call, AttentionArgs& args) {
+    args = args_of(call);
+    const std::uint32_t rows = m_batch.key().rows;
+    if (!args.cache.keys.rotate || rows == 0) return true;
+    const bool sinks = call.shape.span.rank && call.shape.span.window > 0 && call.shape.span.sinks > 0;
+    const std::uint64_t count = std::uint64_t{rows} * args.query_heads * args.cache.head_dim_k;
+    float* const turned = reinterpret_cast<float*>(m_turned.take(count * sizeof(float) * (sinks ? 2 : 1)));
+    if (turned == nullptr) return false;
+    TurnRows turn;
+    turn.from = call.q;
+    turn.to = turned;
+    turn.rows = rows;
+    turn.heads = args.query_heads;
+    turn.width = args.cache.head_dim_k;
+    if (!m_card.fault().note(turn_rows(turn, m_card.stream), "turning queries")) return false;
+    args.q = turned;
+    if (!sinks) return true;
+    turn.to = turned + count;
+    turn.positions = m_batch.positions();
+    turn.span = args.span;
+    turn.rotary = args.rotary;
+    args.sink_q = turn.to;
+    return m_card.fault().note(turn_rows(turn, m_card.stream), "turning queries");
+}
+
 void CardAttention::run(const Call& call) {
     const BatchKey& key = m_batch.key();
-    const AttentionArgs args = args_of(call);
+    AttentionArgs args;
+    if (!prepare(call, args)) return;
     if (key.decodes > 0) {
         DecodeAttention decode;
         decode.args = args;
@@ -77,7 +103,15 @@ void CardAttention::run(const Call& call) {
         prefill.args = args;
         prefill.tiles = m_batch.tiles();
         prefill.count = key.tiles;
-        m_card.fault().note(attention_prefill(prefill, m_card.stream), "prefill attention");
+        if (!m_card.fault().note(attention_prefill(prefill, m_card.stream), "prefill attention")) return;
+    }
+    if (args.cache.values.rotate) {
+        TurnRows turn;
+        turn.from = turn.to = call.out;
+        turn.rows = key.rows;
+        turn.heads = args.query_heads;
+        turn.width = args.cache.head_dim_v;
+        m_card.fault().note(turn_rows(turn, m_card.stream), "turning outputs back");
     }
 }
 
@@ -108,7 +142,7 @@ void CardAttention::probe(const Call& call, AttentionProbe& probe) {
                                     m_card.stream), what))
         return;
     AttentionProbeArgs args;
-    args.args = args_of(call);
+    if (!prepare(call, args.args)) return;
     args.positions = m_batch.positions();
     args.offsets = reinterpret_cast<const std::uint64_t*>(table);
     args.row_sequence = reinterpret_cast<const std::uint32_t*>(table_sequences);

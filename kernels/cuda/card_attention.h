@@ -15,7 +15,8 @@ namespace kvloupe::cuda {
 class CardAttention {
 public:
     CardAttention(Card& card, const BatchUpload& batch)
-        : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_weights(card, "watched attention weights"),
+        : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_turned(card, "turned queries"),
+          m_weights(card, "watched attention weights"),
           m_rows(card, "watched rows") {}
 
     struct Call {
@@ -28,7 +29,7 @@ public:
     void run(const Call& call);
     // Waits: the weights are in main memory when it returns.
     void probe(const Call& call, AttentionProbe& probe);
-    // theta^(-2 i / rotary_dim), in device memory from the first use on.
+    // The frequencies are in device memory from the first use of a shape on.
     RotaryArgs rotary(const RotaryShape& shape);
 
 private:
@@ -37,10 +38,12 @@ private:
         CardMemory memory;
     };
     AttentionArgs args_of(const Call& call);
+    // The same, with queries turned where keys are stored turned. False: the step has failed.
+    bool prepare(const Call& call, AttentionArgs& args);
 
     Card& m_card;
     const BatchUpload& m_batch;
-    Scratch m_scratch, m_weights, m_rows;
+    Scratch m_scratch, m_turned, m_weights, m_rows;
     std::vector<Frequencies> m_frequencies;
 };
 

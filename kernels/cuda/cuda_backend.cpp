@@ -4,6 +4,7 @@
 #include "kernels/backend_checks.h"
 #include "kernels/cuda/batch_upload.h"
 #include "kernels/cuda/card_attention.h"
+#include "kernels/cuda/card_cache.h"
 #include "kernels/cuda/card_ceilings.h"
 #include "kernels/cuda/cuda_buffers.h"
 #include "kernels/cuda/cuda_cache.h"
@@ -15,6 +16,7 @@
 #include "kernels/cuda/stage_ranges.h"
 
 #include <algorithm>
+#include <cassert>
 #include <new>
 
 namespace kvloupe::cuda {
@@ -41,7 +43,7 @@ class CudaBackend final : public Backend {
 public:
     CudaBackend(const CardReport& report, std::uint32_t processors, const CudaOptions& options)
         : m_report(report), m_options(options), m_card(report.index, report.name, processors), m_stream(m_card), m_batch(m_card),
-          m_graphs(m_card), m_clock(m_card), m_attention(m_card, m_batch), m_logits(m_card) {
+          m_graphs(m_card), m_clock(m_card), m_attention(m_card, m_batch), m_cache(m_card, m_batch, m_attention), m_logits(m_card) {
         m_card.forget_passes = [this] { m_graphs.clear(); };
     }
     ~CudaBackend() override {
@@ -121,16 +123,30 @@ public:
         m_products->multiply(matrix(weight), {floats(in), floats(out), rows, accumulate});
     }
     void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
-                      KvCache& cache, std::uint32_t layer) override;
+                      KvCache& cache, std::uint32_t layer) override {
+        if (!enter(Operation::rotary_store)) return;
+        m_cache.store({floats(q), floats(k), floats(v), shape.query_heads, shape.group}, rotary, pool_of(cache), layer);
+    }
+    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override {
+        if (!enter(Operation::rotary_store)) return;
+        // Nothing is turned, so that k is only read.
+        m_cache.store({nullptr, const_cast<float*>(floats(k)), floats(v), 0, group}, {}, pool_of(cache), layer);
+    }
+    void load(const KvCache& cache, std::uint32_t layer, std::uint32_t group, std::uint32_t sequence, std::uint32_t first, std::uint32_t count,
+              Buffer& keys, Buffer& values) override {
+        if (!enter(Operation::rotary_store)) return;
+        m_cache.load(pool_of(cache), {layer, group, sequence, first, count}, floats(keys), floats(values));
+    }
     void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer, Buffer& out,
                    AttentionProbe* probe) override {
         if (!enter(Operation::attention)) return;
-        const CardAttention::Call call{floats(q), floats(out), shape, static_cast<const CudaKvCache&>(cache), layer};
+        const CardAttention::Call call{floats(q), floats(out), shape, pool_of(cache), layer};
         m_attention.run(call);
         if (probe != nullptr && !probe->heads.empty() && m_card.fault().good()) m_attention.probe(call, *probe);
     }
-    void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
-        if (!enter(Operation::activation)) return;
+    void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
+        assert(activation == Activation::silu);
+        if (activation != Activation::silu || !enter(Operation::activation)) return;
         note(cuda::silu_multiply(floats(gate), floats(up), std::uint64_t{rows} * width, m_card.stream), "the activation");
     }
     void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override;
@@ -139,20 +155,29 @@ public:
     Result<void> summarise(const Buffer& logits, std::uint32_t vocabulary, std::span<const TokenId> asked,
                            std::span<LogitSummary> out) override;
     void copy_block(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
-        const auto& pool = static_cast<const CudaKvCache&>(cache);
-        if (from != to) copy(pool.block(from), pool.block(to), pool, tokens);
+        const CudaKvCache& pool = pool_of(cache);
+        if (from != to) m_cache.copy(pool, pool.block(from), pool.block(to), tokens);
     }
     void swap_out(const KvCache& cache, std::uint32_t block, HostBlocks& host, std::uint32_t host_block,
                   std::uint32_t tokens) override {
-        const auto& pool = static_cast<const CudaKvCache&>(cache);
-        copy(pool.block(block), static_cast<const CudaHostBlocks&>(host).block(host_block), pool, tokens);
+        const CudaKvCache& pool = pool_of(cache);
+        m_cache.copy(pool, pool.block(block), static_cast<const CudaHostBlocks&>(host).block(host_block), tokens);
     }
     void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
                  std::uint32_t tokens) override {
-        const auto& pool = static_cast<const CudaKvCache&>(cache);
-        copy(static_cast<const CudaHostBlocks&>(host).block(host_block), pool.block(block), pool, tokens);
+        const CudaKvCache& pool = pool_of(cache);
+        m_cache.copy(pool, static_cast<const CudaHostBlocks&>(host).block(host_block), pool.block(block), tokens);
     }
-    void poison_block(KvCache& cache, std::uint32_t block) override;
+    void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) override { m_cache.seal(pool_of(cache), block, page); }
+    void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
+        m_cache.copy_page(pool_of(cache), from, to, tokens);
+    }
+    Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
+                            std::span<float> keys, std::span<float> values) override {
+        if (!m_card.ready()) return m_card.fault().result();
+        return m_cache.read(pool_of(cache), {layer, block, page, tokens}, keys, values);
+    }
+    void poison_block(KvCache& cache, std::uint32_t block) override { m_cache.poison(pool_of(cache), block); }
     Result<void> synchronise() override { return wait(); }
 
     // --- measuring ---
@@ -178,13 +203,8 @@ private:
         m_ranges.enter(operation);
         return true;
     }
-    void copy(const BlockCopy::Place& from, const BlockCopy::Place& to, const CudaKvCache& pool, std::uint32_t tokens) {
-        if (tokens == 0 || !m_card.ready()) return;
-        BlockCopy copy = pool.copy(tokens);
-        copy.from = from;
-        copy.to = to;
-        note(cuda::copy_block(copy, m_card.stream), "the copy of a block");
-    }
+    static CudaKvCache& pool_of(KvCache& cache) { return static_cast<CudaKvCache&>(cache); }
+    static const CudaKvCache& pool_of(const KvCache& cache) { return static_cast<const CudaKvCache&>(cache); }
     // For everything queued so far; refreshes the counters of the caches. Ends the step.
     Result<void> wait() {
         if (m_card.ready()) {
@@ -207,6 +227,7 @@ private:
     GraphStore m_graphs;
     EventClock m_clock;
     CardAttention m_attention;
+    CardCache m_cache;
     LogitReader m_logits;
     CardMemory m_gathered;   // rows that gather_rows() was given beside the batch's own
     StageRanges m_ranges;
@@ -224,24 +245,6 @@ Result<std::unique_ptr<Weight>> CudaBackend::weight(const Tensor& tensor) {
     std::unique_ptr<CudaWeight> weight(new CudaWeight(m_card, std::move(*memory), tensor));
     if (auto prepared = m_products->prepare(weight->matrix()); !prepared) return prepared.error();
     return std::unique_ptr<Weight>(std::move(weight));
-}
-
-void CudaBackend::rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
-                               KvCache& cache, std::uint32_t layer) {
-    if (!enter(Operation::rotary_store)) return;
-    const auto& pool = static_cast<const CudaKvCache&>(cache);
-    RotaryStore args;
-    args.q = floats(q);
-    args.k = floats(k);
-    args.v = floats(v);
-    args.positions = m_batch.positions();
-    args.slots = m_batch.slots(shape.group);
-    args.overflowed = pool.overflowed();
-    args.rows = m_batch.key().rows;
-    args.query_heads = shape.query_heads;
-    args.rotary = m_attention.rotary(rotary);
-    args.cache = pool.layer(layer);
-    if (m_card.fault().good()) note(cuda::rotary_store(args, m_card.stream), "the cache write");
 }
 
 void CudaBackend::gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) {
@@ -285,15 +288,6 @@ Result<void> CudaBackend::summarise(const Buffer& logits, std::uint32_t vocabula
     if (auto done = wait(); !done) return done;
     m_logits.take(out);
     return {};
-}
-
-void CudaBackend::poison_block(KvCache& cache, std::uint32_t block) {
-    if (!m_card.ready()) return;
-    const auto& pool = static_cast<const CudaKvCache&>(cache);
-    for (std::uint32_t layer = 0; layer < pool.shape().layers.size(); ++layer) {
-        note(poison(pool.keys_of(block, layer), pool.layout().block_key_bytes, m_card.stream), "poisoning a block");
-        note(poison(pool.values_of(block, layer), pool.layout().block_value_bytes, m_card.stream), "poisoning a block");
-    }
 }
 
 }  // namespace

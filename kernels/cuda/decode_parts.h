@@ -28,6 +28,10 @@ struct DecodePlan {
     float* sums = nullptr;                // (count, query_heads, splits, head_dim_v) weighted values, not yet divided
 };
 
+// decode_codes.h on its way: whether it takes the layer (attention_decode_codes.cu), and its launch.
+bool takes_codes(const CacheLayer& cache);
+cudaError_t launch_decode_codes(const DecodePlan& plan, std::uint32_t group, bool sinks, cudaStream_t stream);
+
 // Where a key's row lies: what the block table said, not yet turned into a row, so that nothing waits for it before
 // then.
 struct KeyLookup {
@@ -109,8 +113,9 @@ struct DecodeWork {
         return min(TileKeys, (sink(tile) ? sinks : end) - tile);
     }
     // Of an entry that is a key.
+    __device__ std::uint32_t position(std::uint32_t entry) const { return sink(entry) ? entry : entry + shift; }
     __device__ KeyLookup look_up(const AttentionArgs& args, std::uint32_t entry) const {
-        const std::uint32_t position = sink(entry) ? entry : entry + shift;
+        const std::uint32_t position = this->position(entry);
         const std::uint32_t block = position / args.cache.block_size;
         return {args.block_tables[table + block], position - block * args.cache.block_size};
     }

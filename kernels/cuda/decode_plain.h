@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: mixed
-// types, odd head sizes up to 256; slower).
+// Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: packs, KIVI,
+// K and V of two precisions, odd head sizes up to 256; slower).
 //
 // Bytes: as in decode_tensor.h. For a group of up to 8 heads a cell of f32 costs 8 FMA: at 20.7 bytes per clock 41 of
 // the 128 that a multiprocessor does in a clock. With what is around them, per warp and tile of 32 keys, head 128
@@ -30,46 +30,61 @@ template <std::uint32_t MostElements>
 struct PlainRows {
     static constexpr std::uint32_t width = 4;  // elements of a piece
     static constexpr std::uint32_t most_elements = MostElements;
-    __device__ explicit PlainRows(const AttentionArgs& args) : m_cache(args.cache) {}
+    using Place = std::uint32_t;               // the row's number
+    __device__ PlainRows(const AttentionArgs& args, const DecodeWork&) : m_cache(args.cache) {}
     __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
     __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
-    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        load(reinterpret_cast<const float*>(m_cache.keys.data) + row * m_cache.head_dim_k + width * piece, to);
+    // Of an entry that is a key.
+    __device__ static Place place(const AttentionArgs& args, const DecodeWork& work, std::uint32_t entry) {
+        return work.row_of(args.cache, work.look_up(args, entry));
     }
-    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        load(reinterpret_cast<const float*>(m_cache.values.data) + row * m_cache.head_dim_v + width * piece, to);
+    __device__ static Place of_lane(Place place, std::uint32_t lane) {
+        return __shfl_sync(0xFFFFFFFFu, place, static_cast<int>(lane));
+    }
+    __device__ void key(Place row, std::uint32_t piece, float (&to)[width]) const {
+        load(reinterpret_cast<const float*>(m_cache.keys.data) + std::uint64_t{row} * m_cache.head_dim_k + width * piece, to);
+    }
+    __device__ void value(Place row, std::uint32_t piece, float (&to)[width]) const {
+        load(reinterpret_cast<const float*>(m_cache.values.data) + std::uint64_t{row} * m_cache.head_dim_v + width * piece, to);
     }
 
     // A piece from an address aligned to 16, whatever memory.
-    __device__ static void load(const float* from, float (&to)[width]) {
-        const float4 four = *reinterpret_cast<const float4*>(from);
-        to[0] = four.x;
-        to[1] = four.y;
-        to[2] = four.z;
-        to[3] = four.w;
-    }
+    __device__ static void load(const float* from, float (&to)[width]) { load_four(from, to); }
 
 private:
     CacheLayer m_cache;
 };
 
-// Rows of f32, f16 or bf16, any head size up to 256, keys and values each their own: element by element.
+// Rows in any precision, keys and values each their own, head sizes up to 256: Width elements at a time, 4 where the head sizes
+// are multiples of it, else 1.
+template <std::uint32_t Width>
 struct AnyRows {
-    static constexpr std::uint32_t width = 1;
+    static constexpr std::uint32_t width = Width;
     static constexpr std::uint32_t most_elements = 256;
-    __device__ explicit AnyRows(const AttentionArgs& args) : m_cache(args.cache) {}
-    __device__ std::uint32_t key_elements() const { return m_cache.head_dim_k; }
-    __device__ std::uint32_t value_elements() const { return m_cache.head_dim_v; }
-    __device__ void key(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        to[0] = cache_element(m_cache.keys, row * m_cache.head_dim_k + piece);
+    using Place = TokenPlace;
+    __device__ AnyRows(const AttentionArgs& args, const DecodeWork& work)
+        : m_keys(args.cache, false, work.kv_head), m_values(args.cache, true, work.kv_head), m_elements{args.cache.head_dim_k, args.cache.head_dim_v} {}
+    __device__ std::uint32_t key_elements() const { return m_elements[0]; }
+    __device__ std::uint32_t value_elements() const { return m_elements[1]; }
+    __device__ static Place place(const AttentionArgs& args, const DecodeWork& work, std::uint32_t entry) {
+        return place_of(args.block_tables + work.table, args.table_pages == nullptr ? nullptr : args.table_pages + work.table,
+                        work.position(entry), args.cache.block_size);
     }
-    __device__ void value(std::uint64_t row, std::uint32_t piece, float (&to)[width]) const {
-        to[0] = cache_element(m_cache.values, row * m_cache.head_dim_v + piece);
+    __device__ static Place of_lane(const Place& place, std::uint32_t lane) {
+        const int from = static_cast<int>(lane);
+        return {__shfl_sync(0xFFFFFFFFu, place.block, from), __shfl_sync(0xFFFFFFFFu, place.page, from),
+                __shfl_sync(0xFFFFFFFFu, place.offset, from)};
     }
-    __device__ static void load(const float* from, float (&to)[width]) { to[0] = *from; }
+    __device__ void key(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_keys.load(place, width * piece, to); }
+    __device__ void value(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_values.load(place, width * piece, to); }
+    __device__ static void load(const float* from, float (&to)[width]) {
+        if constexpr (width == 4) load_four(from, to);
+        else to[0] = *from;
+    }
 
 private:
-    CacheLayer m_cache;
+    HeadRows m_keys, m_values;
+    std::uint32_t m_elements[2];
 };
 
 // Sums values[h] of 8 neighbouring lanes: returns head lane % 8 * Heads / 8 of the row of lanes.
@@ -92,6 +107,7 @@ __device__ float add_up_heads(float (&values)[Heads], std::uint32_t lane) {
 
 template <class Rows, std::uint32_t Heads>
 struct PlainDecode {
+    using Place = typename Rows::Place;
     static constexpr std::uint32_t width = Rows::width;
     static constexpr std::uint32_t value_pieces = (Rows::most_elements / width + 31) / 32;  // of a row, per lane
     static constexpr std::uint32_t own_keys = plain_keys / 4;                               // whose scores a lane has
@@ -104,16 +120,15 @@ struct PlainDecode {
     __device__ PlainDecode() : lane(threadIdx.x % 32), sub(lane / 8), head(lane % 8 * Heads / 8) {}
 
     // Key 4 i + sub of the tile is the lane's i-th. queries (Heads, elements) in shared memory, times scale * log2(e).
-    __device__ void score(const Rows& rows, const float* queries, std::uint32_t row_numbers,
-                          float (&scores)[own_keys]) const {
+    __device__ void score(const Rows& rows, const float* queries, const Place& place, float (&scores)[own_keys]) const {
         const std::uint32_t elements = rows.key_elements(), pieces = elements / width;
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; i += plain_rows_at_once) {
-            std::uint64_t row[plain_rows_at_once];
+            Place row[plain_rows_at_once];
             float partial[plain_rows_at_once][Heads] = {};
             KVLOUPE_UNROLL
             for (std::uint32_t k = 0; k < plain_rows_at_once; ++k)
-                row[k] = __shfl_sync(0xFFFFFFFFu, row_numbers, static_cast<int>(4 * (i + k) + sub));
+                row[k] = Rows::of_lane(place, 4 * (i + k) + sub);
             const auto add_piece = [&](std::uint32_t piece) {
                 float key[plain_rows_at_once][width];
                 KVLOUPE_UNROLL
@@ -163,8 +178,7 @@ struct PlainDecode {
         }
     }
 
-    __device__ void add_values(const Rows& rows, std::uint32_t row_numbers, const float* tile_weights,
-                               const float* tile_kept) {
+    __device__ void add_values(const Rows& rows, const Place& place, const float* tile_weights, const float* tile_kept) {
         const std::uint32_t elements = rows.value_elements();
         KVLOUPE_UNROLL
         for (std::uint32_t h = 0; h < Heads; ++h) {
@@ -180,7 +194,7 @@ struct PlainDecode {
             float value[at_once][value_pieces][width] = {};
             KVLOUPE_UNROLL
             for (std::uint32_t k = 0; k < at_once; ++k) {
-                const std::uint64_t row = __shfl_sync(0xFFFFFFFFu, row_numbers, static_cast<int>(first + k));
+                const Place row = Rows::of_lane(place, first + k);
                 KVLOUPE_UNROLL
                 for (std::uint32_t p = 0; p < value_pieces; ++p) {
                     // Lanes behind the row's end sum its last piece, and leave() drops it.
@@ -240,7 +254,7 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
     if (threadIdx.x == 0) shared_work[0].find(plan);
     __syncthreads();
     if (work.empty()) return finish_empty_part(plan, work);
-    const Rows rows(plan.args);
+    const Rows rows(plan.args, work);
     const std::uint32_t warp = threadIdx.x / 32, elements = rows.key_elements();
     // Queries (Heads, elements), then the same as sinks see them.
     for (std::uint32_t i = threadIdx.x; i < Heads * elements; i += decode_threads) {
@@ -249,7 +263,7 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
         const float scale = head < work.heads ? plan.args.scale * log2_e : 0;
         shared[i] = query[element] * scale;
         if (work.holds_sinks())
-            shared[Heads * elements + i] = turned_back(query, element, plan.args.rotary, work.dropped) * scale;
+            shared[Heads * elements + i] = as_sinks_see(plan.args, query, element, work.dropped) * scale;
     }
     __syncthreads();
 
@@ -260,13 +274,12 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
          tile = work.tile_after<plain_keys>(tile)) {
         const std::uint32_t keys = work.keys_of<plain_keys>(tile);
         // Lanes behind the last key repeat it, so that no masked row is read.
-        const KeyLookup lookup = work.look_up(plan.args, tile + min(decode.lane, keys - 1));
-        const std::uint32_t row_numbers = work.row_of(plan.args.cache, lookup);
+        const auto place = Rows::place(plan.args, work, tile + min(decode.lane, keys - 1));
         float scores[PlainDecode<Rows, Heads>::own_keys];
-        decode.score(rows, shared + (work.sink(tile) ? Heads * elements : 0), row_numbers, scores);
+        decode.score(rows, shared + (work.sink(tile) ? Heads * elements : 0), place, scores);
         decode.weigh(scores, keys, tile_weights, tile_kept);
         __syncwarp();
-        decode.add_values(rows, row_numbers, tile_weights, tile_kept);
+        decode.add_values(rows, place, tile_weights, tile_kept);
         __syncwarp();
     }
     __syncthreads();  // the queries are no longer needed: the warps' states take their place

@@ -7,7 +7,7 @@ namespace kvloupe::cuda {
 
 namespace {
 
-constexpr const char* what = "the recording of a pass";
+constexpr const char* pass_name = "the recording of a pass";
 
 bool older(std::uint64_t a, std::uint64_t b) { return a < b; }
 
@@ -36,7 +36,7 @@ void GraphStore::replay() { m_card.fault().note(cudaGraphLaunch(m_entries[m_curr
 void GraphStore::begin() {
     make_room();
     // Of this thread alone: other threads' allocations are no business of this recording.
-    m_card.recording = m_card.fault().note(cudaStreamBeginCapture(m_card.stream, cudaStreamCaptureModeThreadLocal), what);
+    m_card.recording = m_card.fault().note(cudaStreamBeginCapture(m_card.stream, cudaStreamCaptureModeThreadLocal), pass_name);
 }
 
 void GraphStore::finish() {
@@ -45,7 +45,7 @@ void GraphStore::finish() {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t ready = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(m_card.stream, &graph);  // ends it in any case
-    const bool good = m_card.fault().note(ended, what) && m_card.fault().note(cudaGraphInstantiate(&ready, graph, 0), what);
+    const bool good = m_card.fault().note(ended, pass_name) && m_card.fault().note(cudaGraphInstantiate(&ready, graph, 0), pass_name);
     if (graph != nullptr && cudaGraphDestroy(graph) != cudaSuccess) (void)cudaGetLastError();
     if (ready == nullptr) return;
     if (m_current >= m_entries.size()) {  // cleared meanwhile: the record names memory that is gone

@@ -12,6 +12,7 @@
 #include "engine/key_span.h"
 #include "engine/model/model.h"
 #include "engine/record/dtype.h"
+#include "engine/record/kv_format.h"
 #include "kernels/cuda/platform.h"
 
 #include <cstddef>
@@ -27,10 +28,29 @@ struct Matrix {
     std::uint32_t cols = 0;
 };
 
-// K or V of one layer: (blocks, kv_heads, block_size, head_dim). A slot is block * block_size + offset.
+// K or V of one layer, laid out as engine/record/kv_format.h says: (blocks, rows of a block, codes of block_size tokens, then
+// their scales); f32, f16 and bf16: (blocks, kv_heads, block_size, head_dim). A slot is block * block_size + offset.
 struct CacheTensor {
     std::byte* data = nullptr;
-    DType dtype = DType::f16;  // f32, f16 or bf16
+    DType dtype = DType::f16;
+    // The rest is not read where in_rows is set: f32, f16 or bf16 whose blocks follow one another, not rotated.
+    bool in_rows = true;
+    bool rotate = false;                      // rows and f16 pages are turned by a Hadamard matrix / sqrt(head_dim)
+    KvScale scale = KvScale::none;
+    std::uint32_t heads_per_row = 1;
+    std::uint32_t group = 0;                  // KIVI
+    std::uint32_t code_bytes = 0;             // of a row
+    std::uint64_t block_stride = 0;           // bytes from a block to the next
+    std::uint32_t row_stride = 0;             // bytes from a row's block to the next row's
+    // The scales of row r, token t of block b lie at scales + b * scale_block_stride + r * scale_row_stride + t * scale_stride:
+    // behind the codes, or K's where they are joint, or the same for all blocks and tokens (tensor, head).
+    std::byte* scales = nullptr;
+    std::uint64_t scale_block_stride = 0;
+    std::uint32_t scale_row_stride = 0;
+    std::uint32_t scale_stride = 0;
+    // KIVI: f16 (pages, kv_heads, block_size, head_dim), the newest tokens.
+    std::byte* pages = nullptr;
+    std::uint64_t page_stride = 0;
 };
 
 // Fewer than 2^32 rows (blocks * kv_heads * block_size).
@@ -52,9 +72,10 @@ struct SequenceRows {
 };
 
 struct RotaryArgs {
-    const double* frequencies = nullptr;  // (rotary_dim / 2) theta^(-2 i / rotary_dim), device
+    const double* frequencies = nullptr;  // (rotary_dim / 2) radians per position (engine/model/rotary.h), device
     std::uint32_t rotary_dim = 0;         // 0: nothing is turned
     RotaryLayout layout = RotaryLayout::half_split;
+    float magnitude = 1;                  // times cosines and sines when a row is turned first, not when it is turned back
 };
 
 // --- rows.cu ---
@@ -71,13 +92,13 @@ cudaError_t gather_rows(const float* in, const std::uint32_t* rows, std::uint32_
 cudaError_t narrow(const float* in, DType to, std::uint64_t count, void* out, cudaStream_t stream);
 // out (matrix.rows, matrix.cols) as f16: a quantised matrix expanded for cuBLAS. Rows first .. first + count - 1 only.
 cudaError_t expand(const Matrix& matrix, std::uint32_t first, std::uint32_t count, void* out, cudaStream_t stream);
-// out (bytes / 4 rounded down) = NaN in every precision: all bits set.
-cudaError_t poison(void* out, std::uint64_t bytes, cudaStream_t stream);
 
-// --- rotary.cu ---
+// --- rotary.cu, cache_write.cu ---
 // Turns q (rows, query_heads, head_dim_k) and k (rows, kv_heads, head_dim_k) in place by the rows' positions and writes k and
-// v (rows, kv_heads, head_dim_v) into the slots (rows) of the layer. *overflowed += finite values that became infinite.
-// positions, slots, overflowed: device.
+// v (rows, kv_heads, head_dim_v) into the slots (rows) of the layer. *overflowed += finite values that became infinite, or
+// were set to the end of a range. positions, slots, overflowed: device.
+// slot_pages (rows), device: page + 1 of the f16 page that stands for the slot's block; read where the layer keeps pages. A
+// KIVI row whose slot has none is not stored.
 struct RotaryStore {
     float* q = nullptr;
     float* k = nullptr;
@@ -89,28 +110,83 @@ struct RotaryStore {
     std::uint32_t query_heads = 0;
     RotaryArgs rotary;
     CacheLayer cache;
+    const std::uint32_t* slot_pages = nullptr;
 };
 cudaError_t rotary_store(const RotaryStore& args, cudaStream_t stream);
+// Scales per head that are not set yet (0) from the rows at hand: max(magnitude / largest code, 1e-6). Turns q and k first;
+// rotary_store() follows with a rotary_dim of 0.
+cudaError_t take_head_scales(const RotaryStore& args, cudaStream_t stream);
+// Quantises f16 page `page` into block `block` of a KIVI tensor.
+struct Seal {
+    CacheTensor tensor;
+    bool keys = true;
+    std::uint32_t block = 0;
+    std::uint32_t page = 0;
+    std::uint32_t block_size = 0;
+    std::uint32_t kv_heads = 0;
+    std::uint32_t head_dim = 0;
+};
+cudaError_t seal_block(const Seal& seal, cudaStream_t stream);
+
+// --- cache_read.cu ---
+// Tokens first .. first + count - 1 of a block table, expanded to f32 and turned back where they are stored rotated. Token i of
+// head h is written at out + i * token_stride + h * head_stride, in floats. table, table_pages: device; table_pages may be null.
+struct ReadRows {
+    CacheLayer cache;
+    bool values = false;
+    const std::uint32_t* table = nullptr;
+    const std::uint32_t* table_pages = nullptr;
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+    float* out = nullptr;
+    std::uint64_t token_stride = 0;
+    std::uint64_t head_stride = 0;
+};
+cudaError_t read_rows(const ReadRows& args, cudaStream_t stream);
+// to (rows, heads, width) = rows of from turned by a Hadamard matrix / sqrt(width); width: a power of two up to 1,024; in place
+// too. positions (rows), device, null: rows are turned as they are; else first as sink keys see them (span, rotary).
+struct TurnRows {
+    const float* from = nullptr;
+    float* to = nullptr;
+    std::uint32_t rows = 0;
+    std::uint32_t heads = 0;
+    std::uint32_t width = 0;
+    const std::uint32_t* positions = nullptr;
+    KeySpan span;
+    RotaryArgs rotary;
+};
+cudaError_t turn_rows(const TurnRows& args, cudaStream_t stream);
 
 // --- cache_copy.cu ---
-// Copies the first `tokens` slots of every head from one block to another: device memory, or host memory that the device can
-// reach (a swap).
-// One block of all layers at once. keys and values of layer l lie at l * layer_stride from those of layer 0, in bytes;
-// the two places may have strides of their own.
+// Copies the first `tokens` slots of one block to another, all layers at once, codes and scales: device memory, or host memory
+// that the device can reach (a swap). A part is K or V of one layer; it lies in the pool (0) and in host blocks (1) with
+// strides of its own.
+struct CopyPart {
+    struct Lies {
+        std::uint64_t begin = 0;         // bytes from the place's start
+        std::uint64_t block_stride = 0;  // bytes from a block to the next
+    };
+    Lies lies[2];
+    std::uint32_t rows = 0;              // of a block
+    std::uint32_t row_bytes = 0;         // from a row's block to the next row's
+    std::uint32_t code_bytes = 0;        // of a token's row
+    std::uint32_t scale_begin = 0;       // of the scales, from the row's block's start
+    std::uint32_t scale_bytes = 0;       // of a token's row
+    std::uint32_t group = 0;             // KIVI's keys: tokens that share group_bytes of scales; else 0
+    std::uint32_t group_bytes = 0;
+};
 struct BlockCopy {
     struct Place {
-        std::byte* keys = nullptr;    // of layer 0 of the block
-        std::byte* values = nullptr;
-        std::uint64_t key_stride = 0; // bytes from a layer to the next
-        std::uint64_t value_stride = 0;
+        std::byte* start = nullptr;
+        std::uint32_t lies = 0;          // 0 pool, 1 host blocks
+        std::uint32_t block = 0;
     };
     Place from, to;
-    std::uint32_t layers = 0;
-    std::uint32_t kv_heads = 0;
-    std::uint32_t block_size = 0;
-    std::uint32_t tokens = 0;         // <= block_size
-    std::uint32_t key_bytes = 0;      // of one token's row of one head
-    std::uint32_t value_bytes = 0;
+    const CopyPart* parts = nullptr;     // (count) device
+    std::uint32_t count = 0;
+    std::uint32_t most_rows = 0;         // the largest of the parts' rows
+    std::uint64_t longest_run = 0;       // bytes of `tokens` codes or scales of a row, the largest
+    std::uint32_t tokens = 0;
 };
 cudaError_t copy_block(const BlockCopy& copy, cudaStream_t stream);
 
@@ -161,6 +237,9 @@ struct AttentionArgs {
     float scale = 0;
     KeySpan span;                                // engine/key_span.h; span.rank turns sink keys (see there)
     RotaryArgs rotary;                           // read only where span.rank is set
+    const std::uint32_t* table_pages = nullptr;  // device, as block_tables: page + 1 of the f16 page that stands for a block
+    // Keys that are stored rotated: q is rotated too, and here it is as sink keys see it, rotated after that. Else null.
+    const float* sink_q = nullptr;
 };
 
 // --- attention_decode.cu ---
@@ -184,8 +263,8 @@ cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream)
 
 // --- attention_prefill.cu ---
 // Sequences with several rows. tiles (count), device: pieces of prefill_rows consecutive rows of one sequence. Online softmax
-// over tiles of keys; f16 and bf16 caches on tensor cores (q and the weights are rounded to the cache's precision), f32
-// caches in f32.
+// over tiles of keys; f16 and bf16 caches on tensor cores (q and the weights are rounded to the cache's precision), codes
+// likewise (they are expanded tile by tile to f16), f32 caches in f32.
 inline constexpr std::uint32_t prefill_rows = 64;
 struct PrefillTile {
     std::uint32_t sequence = 0;

@@ -15,13 +15,14 @@
 // it; cuBLAS is the better choice from about four rows on where the matrix is f16 or bf16.
 // Expected share of the read bandwidth with one row, not measured: f32, f16, bf16 85 to 90 %. q8_0 about 60 %, bound by
 // instructions (55 a lane for 8.5 bytes) and the load unit (3.5 words and a scale). q4_0 and q4_1 about 35 %, bound by
-// instructions (about 60 a lane for 4.5 bytes): still the fastest form in time. Unaligned rows (f16 of odd width) about 30 %.
+// instructions (about 60 a lane for 4.5 bytes): still the fastest form in time. Types of super-blocks and fifth bits about 30 %:
+// some 70 to 80 instructions a lane for 4.5 to 6.6 bytes. Unaligned rows (f16 of odd width) about 30 %.
 // Rejected: activations in shared memory (a barrier and 16 KiB from the second-level cache in front of every block's first
 // weights); a block per matrix row (a reduction of eight warps for each row); asynchronous copies of the weights (registers
 // suffice for the bytes on their way).
 //
 // The sum of one output does not depend on the number of rows of `in`, bit for bit: columns are cut by the matrix's shape.
-#include "kernels/cuda/conversions.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/matvec_columns.h"
 #include "kernels/cuda/warp.h"
@@ -60,7 +61,7 @@ __device__ float multiply_add(const Columns<Type>& loaded, const float (&weight)
         KVLOUPE_UNROLL
         for (unsigned i = 0; i < 8; ++i) product = fmaf(weight[i], x[i], product);
         sum = fmaf(loaded.scale(), product, sum);
-        if constexpr (Type == DType::q4_1) {
+        if constexpr (has_offset<Type>) {
             float all = 0;
             KVLOUPE_UNROLL
             for (unsigned i = 0; i < 8; ++i) all += x[i];
@@ -162,7 +163,8 @@ std::uint32_t split_of(const Matrix& matrix) {
 template <DType Type, unsigned Rows>
 cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     constexpr unsigned per_warp = Rows > 2 ? 4 : 2;
-    constexpr unsigned turns = Type == DType::f32 ? 8 / per_warp / 2 : 8 / per_warp;  // 128 bytes a thread in f16 and f32
+    // 128 bytes a thread in f16 and f32. Types of super-blocks keep more words per eight columns: with as many turns registers spill.
+    constexpr unsigned turns = Type == DType::f32 || is_super<Type> ? 8 / per_warp / 2 : 8 / per_warp;
     const std::uint32_t split = split_of(matrix), rows_per_block = warps / split * per_warp;
     const dim3 grid((matrix.rows + rows_per_block - 1) / rows_per_block);
     return launch(matvec_kernel<Type, Rows, per_warp, turns>, grid, dim3(warps * 32), 0, stream, matrix, product,

@@ -7,7 +7,7 @@ namespace kvloupe::cuda {
 
 namespace {
 
-constexpr const char* what = "a matrix product";
+constexpr const char* task = "a matrix product";
 
 bool quantised(DType type) { return is_packed(type); }
 
@@ -28,7 +28,7 @@ const void* Products::narrowed(const float* in, DType type, std::uint64_t count)
     std::byte* to = m_narrowed.take(count * sizeof(std::uint16_t));
     if (to == nullptr) return nullptr;
     if (in == m_narrowed_from && type == m_narrowed_type && count == m_narrowed_count) return to;
-    if (!m_card.fault().note(narrow(in, type, count, to, m_card.stream), what)) return nullptr;
+    if (!m_card.fault().note(narrow(in, type, count, to, m_card.stream), task)) return nullptr;
     m_narrowed_from = in;
     m_narrowed_type = type;
     m_narrowed_count = count;
@@ -37,7 +37,7 @@ const void* Products::narrowed(const float* in, DType type, std::uint64_t count)
 
 bool Products::run(const Gemm& gemm) {
     if (const char* problem = m_library.multiply(gemm)) {
-        m_card.fault().note(what, problem);
+        m_card.fault().note(task, problem);
         return false;
     }
     return true;
@@ -46,7 +46,7 @@ bool Products::run(const Gemm& gemm) {
 void Products::multiply(const Matrix& matrix, const Product& product) {
     if (product.rows == 0) return;
     if (product.rows <= max_matvec_rows) {
-        m_card.fault().note(matvec(matrix, product, m_card.stream), what);
+        m_card.fault().note(matvec(matrix, product, m_card.stream), task);
     } else {
         Gemm gemm;
         gemm.type = quantised(matrix.dtype) ? DType::f16 : matrix.dtype;
@@ -63,7 +63,7 @@ void Products::multiply(const Matrix& matrix, const Product& product) {
             gemm.out = product.out + first;
             if (quantised(matrix.dtype)) {
                 std::byte* to = m_expanded.take(std::uint64_t{step} * matrix.cols * sizeof(std::uint16_t));
-                if (to == nullptr || !m_card.fault().note(expand(matrix, first, gemm.matrix_rows, to, m_card.stream), what)) return;
+                if (to == nullptr || !m_card.fault().note(expand(matrix, first, gemm.matrix_rows, to, m_card.stream), task)) return;
                 gemm.matrix = to;
             }
             if (!run(gemm)) return;

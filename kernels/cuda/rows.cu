@@ -8,11 +8,11 @@
 //   silu_multiply 12 bytes per element
 //   gather_rows   8 bytes per element
 //   narrow        6 bytes per element
-//   expand        34/32, 18/32 or 20/32 + 2 bytes per element
+//   expand        a pack's bytes over its elements (34/32 in q8_0) + 2 bytes per element
 //
 // Rejected: rows held in registers by rms_norm (a template per width, for a read that L1 serves anyway); __expf in
 // silu_multiply (2 ulp more, and the kernel waits for memory, not for arithmetic).
-#include "kernels/cuda/conversions.h"
+#include "kernels/cuda/elements.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/warp.h"
 
@@ -160,17 +160,6 @@ expand_rows(const std::byte* matrix, std::uint64_t row_bytes, std::uint32_t cols
     }
 }
 
-template <bool wide>
-__global__ void __launch_bounds__(flat_threads) set_all_bits(unsigned* out, std::uint64_t words) {
-    KVLOUPE_KERNEL(set_all_bits);
-    const std::uint64_t items = wide ? words / 4 : words;
-    for (std::uint64_t item = first_item(); item < items; item += item_step()) {
-        if constexpr (wide) reinterpret_cast<uint4*>(out)[item] = make_uint4(~0u, ~0u, ~0u, ~0u);
-        else out[item] = ~0u;
-    }
-    if (wide && first_item() < words % 4) out[items * 4 + first_item()] = ~0u;
-}
-
 // Whether rows of that many elements, 4 (out) and row_bytes (in) apart, can be read and written in 16-byte pieces.
 bool rows_are_aligned(const Matrix& matrix, std::uint32_t cols, const void* out) {
     return cols % 8 == 0 && is_aligned(matrix.data, 16) && is_aligned(out, 16);
@@ -235,14 +224,6 @@ cudaError_t expand(const Matrix& matrix, std::uint32_t first, std::uint32_t coun
         return launch(kernel, dim3(count, parts_of_row(wide ? matrix.cols / 8 : matrix.cols)), row_threads, 0, stream,
                       matrix.data + first * bytes, bytes, matrix.cols, static_cast<__half*>(out));
     });
-}
-
-cudaError_t poison(void* out, std::uint64_t bytes, cudaStream_t stream) {
-    const std::uint64_t words = bytes / 4;
-    if (words == 0) return cudaSuccess;
-    const bool wide = is_aligned(out, 16);
-    return launch(wide ? set_all_bits<true> : set_all_bits<false>, flat_blocks(wide ? (words + 3) / 4 : words), flat_threads, 0,
-                  stream, static_cast<unsigned*>(out), words);
 }
 
 }  // namespace kvloupe::cuda

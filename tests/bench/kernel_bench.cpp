@@ -106,7 +106,8 @@ std::vector<std::unique_ptr<Weight>> matrices(const Bench& bench, DType type, st
 }
 
 void products(const Bench& bench) {
-    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1}) {
+    for (DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,
+                       DType::q4_k, DType::q5_k, DType::q6_k}) {
         const auto weights = matrices(bench, type, 4096, 4096);
         for (std::uint32_t rows : {1u, 4u, 8u}) {
             const auto in = buffer_of(bench.backend, rows * 4096), out = buffer_of(bench.backend, rows * 4096);
@@ -280,8 +281,8 @@ void small_kernels(const Bench& bench) {
     const auto x = buffer_of(bench.backend, 1536), y = buffer_of(bench.backend, 1536);
     const double rms = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.rms_norm(*x, **weight, 1e-5f, 1, *y); }) / calls;
     std::printf("%-46s %10.2f us\n", "rms_norm of 576", rms * 1e6);
-    const double silu = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.silu_multiply(*y, *x, 1, 1536); }) / calls;
-    std::printf("%-46s %10.2f us\n", "silu_multiply of 1536", silu * 1e6);
+    const double silu = best_of(bench, 20, [&](int) { for (int i = 0; i < calls; ++i) bench.backend.gate_multiply(Activation::silu, *y, *x, 1, 1536); }) / calls;
+    std::printf("%-46s %10.2f us\n", "gate_multiply (silu) of 1536", silu * 1e6);
     auto cache = bench.backend.kv_cache(KvCacheShape::uniform(1, 2, 16, 3, 64, DType::f16, DType::f16), Purpose::kv_cache);
     if (!cache || !bench.backend.begin_batch(batch_of(9, 1, 16))) return;
     const AttentionShape nine = attention_shape(9, 3, 64, 0.125f);

@@ -8,12 +8,14 @@
 #include "engine/backend.h"
 #include "kernels/cpu/scalar.h"
 #include "kernels/cuda/kernels.h"
+#include "tests/emulation/coded_cache.h"
 #include "tests/emulation/device_memory.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -64,10 +66,14 @@ struct AttentionCase {
     RotaryLayout layout = RotaryLayout::half_split;
     float query_factor = 1;
     unsigned seed = 1;
+    // Codes in place of plain rows, where both are given; KIVI's blocks lie in f16 pages every other time.
+    std::optional<KvFormat> key_format = {}, value_format = {};
 
     std::uint32_t query_heads() const { return group * kv_heads; }
+    bool coded() const { return key_format.has_value() && value_format.has_value(); }
     std::string label() const {
-        std::string text = std::string(name_of(keys)) + "/" + std::string(name_of(values)) + ", head " +
+        std::string text = (coded() ? text_of(*key_format) + " / " + text_of(*value_format)
+                                    : std::string(name_of(keys)) + "/" + std::string(name_of(values))) + ", head " +
                            std::to_string(head_dim) + ", group " + std::to_string(group) + ", block " +
                            std::to_string(block_size) + ", " + span.name + (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
         for (const CaseSequence& s : sequences) text += " " + std::to_string(s.before) + "+" + std::to_string(s.rows);
@@ -80,6 +86,7 @@ public:
     explicit AttentionData(const AttentionCase& c) : m_case(c) {
         make_batch();
         fill_cache();
+        if (c.coded()) fill_codes();
         std::vector<double> frequencies;
         for (std::uint32_t i = 0; i < rotary_dim() / 2; ++i)
             frequencies.push_back(std::pow(static_cast<double>(theta), -2.0 * i / rotary_dim()));
@@ -107,6 +114,8 @@ public:
         args.cache.block_size = m_case.block_size;
         args.cache.kv_heads = m_case.kv_heads;
         args.cache.head_dim_k = args.cache.head_dim_v = m_case.head_dim;
+        if (m_coded != nullptr) args.cache = m_coded->layer();
+        if (m_pages != nullptr) args.table_pages = m_pages->data();
         args.block_tables = m_tables->data();
         args.sequences = m_sequences->data();
         args.query_heads = m_case.query_heads();
@@ -116,7 +125,9 @@ public:
         return args;
     }
 
-    // Of all rows, by the scalar twin.
+    bool guards_hold() const { return m_coded == nullptr || m_coded->guards_hold(); }
+
+    // Of all rows, by the scalar twin; of codes over what they expand to.
     std::vector<double> reference() {
         std::vector<double> out(out_size());
         cpu::scalar::attention(m_batch, m_q->data(), shape(), keys(), values(), out.data());
@@ -181,6 +192,40 @@ private:
             std::swap(m_batch.block_tables[b - 1], m_batch.block_tables[random() % b]);
     }
 
+    // Random codes where plain rows were put, which become what the codes stand for: the twin reads those.
+    void fill_codes() {
+        CodedShape shape{*m_case.key_format, *m_case.value_format, m_case.kv_heads, m_case.head_dim, m_case.head_dim, m_case.block_size, m_blocks, m_blocks};
+        const bool residual = shape.keys.keeps_residual() || shape.values.keeps_residual();
+        if (!residual) shape.pages = 0;
+        m_coded = std::make_unique<CodedCache>(shape);
+        std::mt19937 random(m_case.seed * 31u + 5u);
+        m_coded->random_fixed(random);
+        std::vector<std::uint32_t> pages(m_batch.block_tables.size(), 0);
+        for (std::uint32_t s = 0; s < m_case.sequences.size(); ++s) {
+            const Batch::Sequence& rows = m_batch.sequences[s];
+            std::mt19937 tokens(m_case.seed * 97u + s);  // whatever the block size
+            for (std::uint32_t t = 0; t < rows.first_position + rows.rows; ++t) {
+                const std::uint32_t entry = rows.table_begin + t / m_case.block_size, block = m_batch.block_tables[entry];
+                const bool kept = seen_by_some_row(m_case.sequences[s], t);
+                const bool whole_group = residual && block < m_blocks;  // its scales come with its first token
+                std::mt19937 token(static_cast<unsigned>(tokens()));
+                if (!kept && !whole_group) continue;
+                const bool newest = t / m_case.block_size + 1 == rows.table_size;
+                if (residual && (block % 2 == 0 || newest)) pages[entry] = m_blocks - block;
+                for (const bool values : {false, true}) {
+                    m_coded->random_token(values, block, pages[entry], t % m_case.block_size, token);
+                    const KvBytes bytes = m_coded->bytes(values);
+                    const cpu::scalar::CacheView twin = values ? this->values() : keys();
+                    for (std::uint32_t head = 0; kept && head < m_case.kv_heads; ++head)
+                        for (std::uint32_t i = 0; i < m_case.head_dim; ++i)
+                            cpu::scalar::store_element(DType::f32, twin.data, twin.row(std::uint64_t{block} * m_case.block_size + t % m_case.block_size, head) + i,
+                                                       static_cast<float>(kv_value(bytes, block, pages[entry], head, t % m_case.block_size, i)));
+                }
+            }
+        }
+        if (residual) m_pages = std::make_unique<DeviceArray<std::uint32_t>>(pages);
+    }
+
     bool seen_by_some_row(const CaseSequence& sequence, std::uint32_t token) const {
         for (std::uint32_t r = 0; r < sequence.rows; ++r)
             if (m_case.span.span.seen(sequence.before + r).sees(token)) return true;
@@ -223,7 +268,8 @@ private:
     std::unique_ptr<DeviceArray<float>> m_q;
     std::unique_ptr<DeviceArray<std::byte>> m_keys, m_values;
     std::unique_ptr<DeviceArray<double>> m_frequencies;
-    std::unique_ptr<DeviceArray<std::uint32_t>> m_tables;
+    std::unique_ptr<DeviceArray<std::uint32_t>> m_tables, m_pages;
+    std::unique_ptr<CodedCache> m_coded;
     std::unique_ptr<DeviceArray<cuda::SequenceRows>> m_sequences;
 };
 

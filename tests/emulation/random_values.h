@@ -17,6 +17,7 @@
 namespace kvloupe::test {
 
 inline constexpr DType all_types[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1};
+inline constexpr DType super_types[] = {DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
 inline constexpr DType float_types[] = {DType::f32, DType::f16, DType::bf16};
 
 inline std::vector<float> random_floats(std::size_t count, unsigned seed, float spread = 1) {
@@ -45,6 +46,18 @@ inline std::vector<std::byte> random_matrix(DType type, std::uint64_t rows, std:
         std::memcpy(to, &value, sizeof value);
         to += sizeof value;
     };
+    if (cpu::is_super(type)) {
+        for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 255);
+        for (to = bytes.data(); to < bytes.data() + bytes.size();) {
+            // The f16 numbers: one at the end of q6_k's packs, one or two at the front of the others.
+            std::byte* const next = to + bytes_per_pack(type);
+            if (type == DType::q6_k) to = next - 2;
+            put(f32_to_f16(normal(random) / (elements_per_pack(type) == 32 ? 1 : 64)));
+            if (type != DType::q5_0 && type != DType::q6_k) put(f32_to_f16(normal(random)));
+            to = next;
+        }
+        return bytes;
+    }
     for (std::uint64_t pack = 0; pack < rows * cols / elements_per_pack(type); ++pack) {
         const float value = normal(random);
         switch (type) {

@@ -4,6 +4,7 @@
 #include "kernels/cuda/kernels.h"
 #include "tests/emulation/all_pairs.h"
 #include "tests/emulation/attention_cases.h"
+#include "tests/emulation/coded_cases.h"
 #include "tests/emulation/device_memory.h"
 #include "tests/support/rows.h"
 
@@ -102,6 +103,19 @@ std::vector<Row> kvloupe::test::rows() {
         rows.push_back({"head " + std::to_string(head) + ": " + c.label(),
                         [c, head](Check& check) { weights_equal_the_twins(check, c, head); }});
     }
+    for (FormatPair pair : format_pairs())
+        for (std::uint32_t block_size : {8u, 32u}) {
+            AttentionCase c;
+            c.head_dim = 64;
+            c.group = 3;
+            c.block_size = block_size;
+            c.sequences = {{70, 1}, {3, 4}};
+            c.span = attention_spans[seed % 2 == 0 ? 12 : 0];
+            c.seed = ++seed;
+            fit(pair, c.kv_heads, c.head_dim, block_size);
+            c.key_format = pair.keys, c.value_format = pair.values;
+            rows.push_back({"head 4: " + c.label(), [c](Check& check) { weights_equal_the_twins(check, c, 4); }});
+        }
     rows.push_back({"what the kernel cannot do is refused", what_cannot_be_is_refused});
     return rows;
 }

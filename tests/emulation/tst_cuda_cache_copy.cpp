@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Copies of cache blocks, emulated: row sizes with and without 16-byte pieces, block sizes, token counts, layers with strides
-// of their own on either side. Only the first tokens of every head arrive; all else stays as it was.
+// Copies of cache blocks, emulated: parts of different sizes in one launch, with and without scales, scales of groups of tokens, rows
+// with and without 16-byte pieces, strides of their own on either side. Only the first tokens of every row arrive, with their
+// scales; all else stays as it was.
 #include "kernels/cuda/kernels.h"
 #include "tests/emulation/device_memory.h"
 #include "tests/emulation/random_values.h"
@@ -12,99 +13,117 @@ using namespace kvloupe::test;
 
 namespace {
 
-struct Shape {
-    std::uint32_t key_bytes = 0, value_bytes = 0, block_size = 0, tokens = 0;
+struct PartShape {
+    std::uint32_t rows = 1, code_bytes = 0, scale_bytes = 0, group = 0, group_bytes = 0;
 };
-constexpr std::uint32_t layers = 2, kv_heads = 3, blocks = 3;
+constexpr std::uint32_t blocks = 3;
 
-// One allocation holds keys and values of all layers: (layers, blocks, kv_heads, block_size, row), keys first.
-struct Pool {
-    std::uint64_t key_stride, value_stride, values_begin, bytes;
+// Parts one after the other, with gaps; in the pool block by block of a part, in host blocks part by part of a block.
+struct Layout {
+    std::vector<cuda::CopyPart> parts;
+    std::uint64_t bytes[2] = {0, 0};
 
-    Pool(const Shape& shape, std::uint64_t gap)
-        : key_stride(std::uint64_t{blocks} * kv_heads * shape.block_size * shape.key_bytes + gap),
-          value_stride(std::uint64_t{blocks} * kv_heads * shape.block_size * shape.value_bytes + gap),
-          values_begin(layers * key_stride), bytes(layers * (key_stride + value_stride)) {}
-    std::uint64_t key(const Shape& shape, std::uint32_t layer, std::uint32_t block) const {
-        return layer * key_stride + std::uint64_t{block} * kv_heads * shape.block_size * shape.key_bytes;
-    }
-    std::uint64_t value(const Shape& shape, std::uint32_t layer, std::uint32_t block) const {
-        return values_begin + layer * value_stride + std::uint64_t{block} * kv_heads * shape.block_size * shape.value_bytes;
+    Layout(const std::vector<PartShape>& shapes, std::uint32_t block_size, std::uint64_t gap) {
+        std::uint64_t host_block = 0;
+        for (const PartShape& shape : shapes) {
+            cuda::CopyPart part;
+            part.rows = shape.rows;
+            part.code_bytes = shape.code_bytes;
+            part.scale_begin = block_size * shape.code_bytes;
+            part.scale_bytes = shape.scale_bytes;
+            part.group = shape.group;
+            part.group_bytes = shape.group_bytes;
+            part.row_bytes = part.scale_begin + block_size * shape.scale_bytes + (shape.group > 0 ? block_size / shape.group * shape.group_bytes : 0);
+            const std::uint64_t block = std::uint64_t{part.rows} * part.row_bytes;
+            part.lies[0] = {bytes[0], block};
+            part.lies[1] = {host_block, 0};
+            bytes[0] += blocks * block + gap;
+            host_block += block + gap;
+            parts.push_back(part);
+        }
+        for (cuda::CopyPart& part : parts) part.lies[1].block_stride = host_block;
+        bytes[1] = blocks * host_block;
     }
 };
 
 std::vector<std::byte> random_bytes(std::uint64_t count, unsigned seed) {
     std::mt19937 random(seed);
     std::vector<std::byte> bytes(count);
-    for (std::uint64_t at = 0; at < count; at += 4) {
-        const std::uint32_t word = static_cast<std::uint32_t>(random());
-        std::memcpy(bytes.data() + at, &word, std::min<std::uint64_t>(4, count - at));
-    }
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
     return bytes;
 }
 
-void copies(Check& check, const Shape& shape, std::uint64_t gap, std::size_t shift) {
-    const Pool source(shape, gap), target(shape, 3 * gap);
-    const std::vector<std::byte> before = random_bytes(source.bytes, 3);
-    std::vector<std::byte> expected = random_bytes(target.bytes, 4);
-    DeviceArray<std::byte> from(before, shift), to(expected, shift);
-    const std::uint32_t from_block = 2, to_block = 1;
+struct Way {
+    std::uint32_t from = 0, to = 0;  // 0 pool, 1 host blocks
+};
+
+void copies(Check& check, const std::vector<PartShape>& shapes, std::uint32_t block_size, std::uint32_t tokens, const Way& way, std::uint64_t gap,
+            std::size_t shift) {
+    const Layout layout(shapes, block_size, gap);
+    const std::vector<std::byte> before = random_bytes(layout.bytes[way.from], 3);
+    std::vector<std::byte> expected = random_bytes(layout.bytes[way.to], 4);
+    const DeviceArray<std::byte> from(before, shift);
+    DeviceArray<std::byte> to(expected, shift);
+    const DeviceArray<cuda::CopyPart> parts(layout.parts);
     cuda::BlockCopy copy;
-    copy.from = {from.data() + source.key(shape, 0, from_block), from.data() + source.value(shape, 0, from_block),
-                 source.key_stride, source.value_stride};
-    copy.to = {to.data() + target.key(shape, 0, to_block), to.data() + target.value(shape, 0, to_block), target.key_stride,
-               target.value_stride};
-    copy.layers = layers, copy.kv_heads = kv_heads, copy.block_size = shape.block_size, copy.tokens = shape.tokens;
-    copy.key_bytes = shape.key_bytes, copy.value_bytes = shape.value_bytes;
+    copy.from = {const_cast<std::byte*>(from.data()), way.from, 2};
+    copy.to = {to.data(), way.to, 1};
+    copy.parts = parts.data();
+    copy.count = static_cast<std::uint32_t>(layout.parts.size());
+    copy.tokens = tokens;
+    for (const cuda::CopyPart& part : layout.parts) {
+        copy.most_rows = std::max(copy.most_rows, part.rows);
+        copy.longest_run = std::max(copy.longest_run, std::uint64_t{tokens} * part.code_bytes);
+    }
     LAUNCHED(cuda::copy_block(copy, nullptr));
-    for (std::uint32_t layer = 0; layer < layers; ++layer)
-        for (std::uint32_t head = 0; head < kv_heads; ++head) {
-            const auto run = [&](std::uint64_t from_at, std::uint64_t to_at, std::uint64_t row) {
-                const std::uint64_t begin = head * shape.block_size * row;
-                std::memcpy(expected.data() + to_at + begin, before.data() + from_at + begin, shape.tokens * row);
+    for (const cuda::CopyPart& part : layout.parts)
+        for (std::uint32_t row = 0; row < part.rows; ++row) {
+            const auto at = [&](std::uint32_t lies, std::uint32_t block) {
+                return part.lies[lies].begin + block * part.lies[lies].block_stride + std::uint64_t{row} * part.row_bytes;
             };
-            run(source.key(shape, layer, from_block), target.key(shape, layer, to_block), shape.key_bytes);
-            run(source.value(shape, layer, from_block), target.value(shape, layer, to_block), shape.value_bytes);
+            const std::uint64_t from_at = at(way.from, 2), to_at = at(way.to, 1);
+            std::memcpy(expected.data() + to_at, before.data() + from_at, std::uint64_t{tokens} * part.code_bytes);
+            const std::uint32_t groups = part.group > 0 ? (tokens + part.group - 1) / part.group : 0;
+            const std::uint64_t scales = std::uint64_t{tokens} * part.scale_bytes + std::uint64_t{groups} * part.group_bytes;
+            std::memcpy(expected.data() + to_at + part.scale_begin, before.data() + from_at + part.scale_begin, scales);
         }
     CHECK_THAT(to.host() == expected);
     CHECK_THAT(from.host() == before);
     CHECK_THAT(from.guards_hold() && to.guards_hold());
 }
 
-Row rows_of(std::uint32_t key_bytes, std::uint32_t value_bytes) {
-    return {"the first tokens of every head and layer are copied, nothing else: rows of " + std::to_string(key_bytes) + " and " +
-                std::to_string(value_bytes) + " bytes",
-            [=](Check& check) {
-                for (std::uint32_t block_size : {1u, 8u, 16u, 32u})
-                    for (std::uint32_t tokens : {block_size / 2, block_size - 1, block_size})
-                        copies(check, {key_bytes, value_bytes, block_size, tokens}, 256, 0);
-                copies(check, {key_bytes, value_bytes, 256, 255}, 256, 0);
-                copies(check, {key_bytes, value_bytes, 16, 15}, 4, 4);   // not aligned to 16
-                copies(check, {key_bytes, value_bytes, 16, 15}, 3, 1);   // to nothing
-            }};
+Row rows_of(const char* what, const std::vector<PartShape>& shapes) {
+    return {std::string("the first tokens of every row are copied with their scales, nothing else: ") + what, [=](Check& check) {
+        const bool groups = std::any_of(shapes.begin(), shapes.end(), [](const PartShape& shape) { return shape.group > 0; });
+        for (const Way& way : {Way{0, 0}, Way{0, 1}, Way{1, 0}}) {
+            for (std::uint32_t block_size : {1u, 8u, 16u, 32u}) {
+                if (groups && block_size % 8 != 0) continue;
+                for (std::uint32_t tokens : {block_size / 2, block_size - 1, block_size}) copies(check, shapes, block_size, tokens, way, 256, 0);
+            }
+            copies(check, shapes, 256, 255, way, 256, 0);
+            copies(check, shapes, 16, 15, way, 4, 4);  // not aligned to 16
+            copies(check, shapes, 16, 15, way, 3, 1);  // to nothing
+            if (!check.good()) return;
+        }
+    }};
 }
 
-void within_a_pool(Check& check) {
-    // A fork: both blocks lie in one pool.
-    const std::uint32_t row = 64, block_size = 8;
-    std::vector<std::byte> pool = random_bytes(4ull * 2 * block_size * row, 9);
-    DeviceArray<std::byte> device(pool);
-    const std::uint64_t block = std::uint64_t{block_size} * row;
+void nothing(Check& check) {
+    LAUNCHED(cuda::copy_block({}, nullptr));
     cuda::BlockCopy copy;
-    copy.from = {device.data(), device.data() + 4 * block, 0, 0};
-    copy.to = {device.data() + 3 * block, device.data() + 7 * block, 0, 0};
-    copy.layers = 1, copy.kv_heads = 1, copy.block_size = block_size, copy.tokens = 5, copy.key_bytes = copy.value_bytes = row;
-    LAUNCHED(cuda::copy_block(copy, nullptr));
-    std::memcpy(pool.data() + 3 * block, pool.data(), 5 * row);
-    std::memcpy(pool.data() + 7 * block, pool.data() + 4 * block, 5 * row);
-    CHECK_THAT(device.host() == pool);
-    copy.tokens = 9;
+    copy.count = copy.most_rows = copy.tokens = 1;
+    copy.to.lies = 2;
     CHECK_EQUAL(cuda::copy_block(copy, nullptr), cudaErrorInvalidValue);
 }
 
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
-    return {rows_of(128, 128), rows_of(512, 256), rows_of(160, 160), rows_of(20, 20), rows_of(10, 10), rows_of(34, 17), rows_of(256, 0),
-            {"a block is copied within its pool; more tokens than it holds are refused", within_a_pool}};
+    return {rows_of("f16", {{3, 128}, {3, 128}}),
+            rows_of("f32 beside f16", {{2, 512}, {2, 256}}),
+            rows_of("rows of 10, 20 and 34 bytes", {{1, 10}, {2, 20}, {3, 34}}),
+            rows_of("int8 beside int4", {{2, 128, 4}, {4, 64, 4}}),
+            rows_of("scales with K alone", {{2, 80, 4}, {2, 80}}),
+            rows_of("KIVI", {{2, 16, 0, 8, 256}, {2, 16, 8}}),
+            {"nothing launches nothing; a place that is neither pool nor host is refused", nothing}};
 }

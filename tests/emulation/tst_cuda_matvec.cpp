@@ -16,6 +16,7 @@ using namespace kvloupe::test;
 
 namespace {
 
+constexpr DType super_types[] = {DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
 constexpr DType types[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1};
 
 struct MatvecCase {
@@ -39,8 +40,25 @@ std::vector<float> random_floats(std::size_t count, unsigned seed) {
     return values;
 }
 
+// Of types with fifth bits or super-blocks: a minimum that is about the middle of the codes.
+std::vector<std::byte> random_super_matrix(DType dtype, std::uint64_t rows, std::uint64_t cols) {
+    std::mt19937 random(9);
+    std::vector<std::byte> bytes(rows * row_bytes(dtype, cols));
+    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random() & 255);
+    for (std::uint64_t at = 0; at < bytes.size(); at += bytes_per_pack(dtype)) {
+        std::byte* const pack = bytes.data() + at;
+        const float scale = static_cast<float>(random() % 1000 + 1) * (elements_per_pack(dtype) == 32 ? 1e-4f : 1e-5f);
+        cpu::scalar::store_element(DType::f16, dtype == DType::q6_k ? pack + 208 : pack, 0, random() % 2 == 0 ? scale : -scale);
+        if (dtype == DType::q5_1) cpu::scalar::store_element(DType::f16, pack, 1, scale * -15.3f);
+        if (dtype == DType::q4_k || dtype == DType::q5_k)
+            cpu::scalar::store_element(DType::f16, pack, 1, scale * (dtype == DType::q4_k ? 7.3f : 15.3f));
+    }
+    return bytes;
+}
+
 // Random weights; every bit of a pack's integers is used.
 std::vector<std::byte> random_matrix(DType dtype, std::uint64_t rows, std::uint64_t cols) {
+    if (cpu::is_super(dtype)) return random_super_matrix(dtype, rows, cols);
     std::mt19937 random(7);
     std::vector<std::byte> bytes(rows * row_bytes(dtype, cols));
     if (elements_per_pack(dtype) == 1) {
@@ -133,6 +151,15 @@ std::vector<Row> kvloupe::test::rows() {
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) add({dtype, 2, 9, 64, false, 4});
     // Many rows: one warp to a row.
     for (DType dtype : types) add({dtype, 1, 4100, 64, false, 0});
+    const std::vector<std::uint32_t> super_widths = {256, 512, 1024, 2304, 4096, 8448};
+    const AllPairs super_shapes({std::size(super_types), counts.size(), heights.size(), super_widths.size(), 2});
+    for (const auto& level : super_shapes.rows())
+        add({super_types[level[0]], counts[level[1]], heights[level[2]], super_widths[level[3]], level[4] == 1, 0});
+    for (DType dtype : {DType::q5_0, DType::q5_1})
+        for (std::uint32_t width : {32u, 96u, 288u, 2080u}) add({dtype, 3, 16, width, false, 0});
+    for (DType dtype : super_types)
+        rows.push_back({"the number of rows changes no bit: " + std::string(name_of(dtype)) + ", 2304",
+                        [dtype](Check& check) { rows_do_not_matter(check, dtype, 2304); }});
     for (DType dtype : types)
         for (std::uint32_t cols : {64u, 2304u, 250u})
             if (cols % elements_per_pack(dtype) == 0)

@@ -23,6 +23,7 @@ struct Case {
     RotaryLayout layout = RotaryLayout::half_split;
     std::size_t shift = 0;  // of q, k and v
     float spread = 1;
+    float magnitude = 1;
 };
 
 struct Stored {
@@ -56,7 +57,7 @@ struct Stored {
         args.q = device_q.data(), args.k = device_k.data(), args.v = device_v.data();
         args.positions = device_positions.data(), args.slots = device_slots.data(), args.overflowed = overflowed.data();
         args.rows = 5, args.query_heads = shape.query_heads;
-        args.rotary = {device_frequencies.data(), shape.rotary_dim, shape.layout};
+        args.rotary = {device_frequencies.data(), shape.rotary_dim, shape.layout, shape.magnitude};
         args.cache = {{keys.data(), shape.dtype}, {values.data(), shape.dtype}, shape.block_size, shape.kv_heads,
                       shape.head_dim, shape.head_dim};
         return cuda::rotary_store(args, nullptr);
@@ -167,6 +168,24 @@ void angles(Check& check) {
         }
 }
 
+// yarn multiplies cosines and sines: every value that is turned becomes larger by as much, none of the others.
+void magnitudes(Check& check) {
+    Case shape;
+    shape.dtype = DType::f32, shape.rotary_dim = 32;
+    Stored plain(shape);
+    shape.magnitude = 1.25f;
+    Stored scaled(shape);
+    LAUNCHED(plain.run());
+    LAUNCHED(scaled.run());
+    for (std::size_t i = 0; i < plain.q.size(); ++i) {
+        const bool turned = i % shape.head_dim < shape.rotary_dim;
+        const float expected = plain.device_q.data()[i] * (turned ? 1.25f : 1.0f);
+        CHECK_BELOW(std::fabs(scaled.device_q.data()[i] - expected), 1e-6 * (1 + std::fabs(expected)));
+        CHECK_THAT(!turned || scaled.device_q.data()[i] != plain.device_q.data()[i]);
+    }
+    CHECK_THAT(scaled.keys.host() != plain.keys.host() && scaled.values.host() == plain.values.host());
+}
+
 void refusals(Check& check) {
     Case shape;
     shape.rotary_dim = 66;
@@ -188,6 +207,7 @@ std::vector<Row> kvloupe::test::rows() {
         all.push_back({"finite values that become infinite are counted, others are not: " + std::string(name_of(dtype)),
                        [dtype](Check& check) { overflow(check, dtype); }});
     all.push_back({"sine and cosine are right to f32 rounding up to position 1,000,000", angles});
+    all.push_back({"a magnitude makes turned values larger and leaves the others", magnitudes});
     all.push_back({"more or an odd number of rotated dimensions than a head has is refused; no rows launch nothing", refusals});
     return all;
 }

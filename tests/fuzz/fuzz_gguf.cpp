@@ -38,13 +38,33 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     Model model;
     model.config = *config;
-    const Result<void> assigned = assign_tensors(model, tensors, gguf_names, "input");
+    KVLOUPE_REQUIRE(config->layer_shapes.size() == config->layers);
+    const Result<void> assigned = assign_tensors(model, tensors, gguf_names(), {"rope_freqs."}, "input");
     if (!assigned) return 0;
-    for (const LayerWeights& layer : model.layers)
-        for (const Tensor* tensor : {&layer.attention_norm, &layer.query, &layer.key, &layer.value, &layer.attention_out,
-                                     &layer.ffn_norm, &layer.gate, &layer.up, &layer.down}) {
-            KVLOUPE_REQUIRE(tensor->present() && tensor->data >= bytes.data());
-            KVLOUPE_REQUIRE(tensor->data + tensor->bytes() <= bytes.data() + size);
-        }
+    // Every tensor lies whole in the file, or in what was made at load.
+    const auto within = [](const Tensor& tensor, std::span<const std::byte> memory) {
+        return tensor.data >= memory.data() && tensor.data + tensor.bytes() <= memory.data() + memory.size();
+    };
+    const auto require = [&](const Tensor& tensor, bool needed) {
+        KVLOUPE_REQUIRE(tensor.present() || !needed);
+        if (!tensor.present() || within(tensor, bytes)) return;
+        KVLOUPE_REQUIRE(std::any_of(model.owned.begin(), model.owned.end(),
+                                    [&](const std::vector<std::byte>& own) { return within(tensor, own); }));
+    };
+    const bool latent = config->latent.present();
+    for (const LayerWeights& layer : model.layers) {
+        for (const Tensor* tensor : {&layer.attention_norm, &layer.attention_out, &layer.ffn_norm}) require(*tensor, true);
+        for (const Tensor* tensor : {&layer.key, &layer.value}) require(*tensor, !latent);
+        for (const Tensor* tensor : {&layer.query, &layer.gate, &layer.up, &layer.down, &layer.query_bias, &layer.key_bias,
+                                     &layer.value_bias, &layer.query_norm, &layer.key_norm, &layer.post_attention_norm,
+                                     &layer.post_ffn_norm, &layer.router, &layer.router_bias, &layer.latent.query_down,
+                                     &layer.latent.query_norm, &layer.latent.query_up})
+            require(*tensor, false);
+        for (const Tensor* tensor : {&layer.latent.key_value_down, &layer.latent.key_value_norm, &layer.latent.key_value_up,
+                                     &layer.latent.key_up_transposed, &layer.latent.value_up})
+            require(*tensor, latent);
+        for (const FeedForwardWeights& expert : layer.experts)
+            for (const Tensor* tensor : {&expert.gate, &expert.up, &expert.down}) require(*tensor, true);
+    }
     return 0;
 }

@@ -85,6 +85,59 @@ def make_gguf():
     put("gguf", "absurd-dims", gguf([], [("a", [2**62, 2**62], 0, 0)]))
 
 
+def f32(value):
+    return struct.pack("<f", value)
+
+
+def family_gguf(name, architecture, keys, shapes, kind=0, element=4):
+    """A model of one layer: tensors (name, dims), all of ggml type `kind`."""
+    common = [("general.architecture", 8, text(architecture))]
+    sizes = dict(block_count=1, context_length=64, embedding_length=4, feed_forward_length=2)
+    common += [(f"{architecture}.{key}", 4, u32(value)) for key, value in sizes.items() if key not in keys]
+    common += [(f"{architecture}.attention.layer_norm_rms_epsilon", 6, f32(1e-6))]
+    common += [(f"{architecture}.{key}", 6 if isinstance(value, float) else 4, f32(value) if isinstance(value, float) else u32(value))
+               for key, value in keys.items()]
+    tensors, offset = [], 0
+    for tensor, dims in shapes:
+        tensors.append((tensor, dims, kind, offset))
+        count = element
+        for dim in dims:
+            count *= dim
+        offset += (count + 31) // 32 * 32
+    put("gguf", name, gguf(common, tensors, data=bytes(offset)))
+
+
+def make_family_gguf():
+    ends = [("token_embd.weight", [4, 3]), ("output_norm.weight", [4])]
+    block = lambda *parts: [("blk.0." + part, dims) for part, dims in parts]
+    attention = block(("attn_norm.weight", [4]), ("attn_q.weight", [4, 4]), ("attn_k.weight", [4, 2]),
+                      ("attn_v.weight", [4, 2]), ("attn_output.weight", [4, 4]), ("ffn_norm.weight", [4]))
+    dense = block(("ffn_gate.weight", [4, 2]), ("ffn_up.weight", [4, 2]), ("ffn_down.weight", [2, 4]))
+    experts = block(("ffn_gate_inp.weight", [4, 2]), ("ffn_gate_exps.weight", [4, 2, 2]), ("ffn_up_exps.weight", [4, 2, 2]),
+                    ("ffn_down_exps.weight", [2, 4, 2]))
+    heads = {"attention.head_count": 2, "attention.head_count_kv": 1}
+    family_gguf("mixtral", "llama", {**heads, "expert_count": 2, "expert_used_count": 1}, ends + attention + experts)
+    family_gguf("rope-freqs", "llama", heads, ends + [("rope_freqs.weight", [1])] + attention + dense)
+    family_gguf("qwen2", "qwen2", heads, ends + attention + dense +
+                block(("attn_q.bias", [4]), ("attn_k.bias", [2]), ("attn_v.bias", [2])))
+    family_gguf("gemma3", "gemma3", {**heads, "attention.sliding_window": 8, "rope.freq_base": 1e6}, ends + attention + dense +
+                block(("attn_q_norm.weight", [2]), ("attn_k_norm.weight", [2]), ("post_attention_norm.weight", [4]),
+                      ("post_ffw_norm.weight", [4])))
+    latent = {"attention.head_count": 2, "attention.kv_lora_rank": 3, "attention.q_lora_rank": 5, "rope.dimension_count": 2,
+              "attention.key_length": 4, "attention.value_length": 3, "expert_count": 2, "expert_used_count": 1,
+              "expert_feed_forward_length": 2, "expert_shared_count": 1, "expert_gating_func": 2, "expert_group_count": 1,
+              "expert_group_used_count": 1, "expert_weights_scale": 2.5}
+    parts = block(("attn_norm.weight", [4]), ("attn_q_a.weight", [4, 5]), ("attn_q_a_norm.weight", [5]), ("attn_q_b.weight", [5, 8]),
+                  ("attn_kv_a_mqa.weight", [4, 5]), ("attn_kv_a_norm.weight", [3]), ("attn_output.weight", [6, 4]),
+                  ("ffn_norm.weight", [4]), ("ffn_gate_shexp.weight", [4, 2]), ("ffn_up_shexp.weight", [4, 2]),
+                  ("ffn_down_shexp.weight", [2, 4]), ("exp_probs_b.bias", [2]))
+    family_gguf("deepseek", "deepseek2", latent, ends + parts + experts + block(("attn_kv_b.weight", [3, 10])))
+    newer = {**latent, "attention.head_count_kv": 1, "attention.key_length": 5, "attention.value_length": 3,
+             "attention.key_length_mla": 4, "attention.value_length_mla": 3}
+    family_gguf("deepseek-halves", "deepseek2", newer, ends + parts + experts +
+                block(("attn_k_b.weight", [2, 3, 2]), ("attn_v_b.weight", [3, 3, 2])))
+
+
 def safetensors(header, data=b""):
     body = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(body)) + body + data
@@ -125,10 +178,32 @@ def make_hf_config():
     put("hf_config", "huge", json.dumps({**llama, "num_hidden_layers": 10**30, "vocab_size": 2**63}))
     put("hf_config", "deep", '{"a":' + "[" * 300 + "]" * 300 + "}")
     put("hf_config", "duplicate", '{"model_type":"llama","model_type":"qwen2"}')
+    for name, keys in {
+        "mistral": {"sliding_window": 8}, "mixtral": {"num_local_experts": 4, "num_experts_per_tok": 2},
+        "qwen2": {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1},
+        "qwen3": {"layer_types": ["sliding_attention", "full_attention"], "use_sliding_window": True, "sliding_window": 4},
+        "gemma2": {"query_pre_attn_scalar": 24, "attn_logit_softcapping": 50.0, "final_logit_softcapping": None},
+        "gemma3": {"sliding_window": 8, "sliding_window_pattern": 2, "rope_local_base_freq": 1e4,
+                   "rope_scaling": {"rope_type": "linear", "factor": 8.0}},
+    }.items():
+        put("hf_config", name, json.dumps({**llama, "architectures": None, "model_type": name, **keys}))
+    put("hf_config", "gemma3-nested", json.dumps({"model_type": "gemma3", "eos_token_id": [1, 2], "text_config": {
+        "hidden_size": 64, "num_hidden_layers": 7, "sliding_window": 16}}))
+    latent = {**llama, "architectures": None, "model_type": "deepseek_v3", "q_lora_rank": 20, "kv_lora_rank": 24,
+              "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 12, "n_routed_experts": 8, "num_experts_per_tok": 3,
+              "moe_intermediate_size": 8, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 4, "topk_group": 2,
+              "rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "mscale": 1.0,
+                               "mscale_all_dim": 1.0}}
+    put("hf_config", "deepseek-v3", json.dumps(latent))
+    put("hf_config", "deepseek-v2", json.dumps({**latent, "model_type": "deepseek_v2", "q_lora_rank": None,
+                                                "topk_method": "group_limited_greedy", "scoring_func": "softmax"}))
+    put("hf_config", "heads-per-layer", json.dumps({**llama, "num_attention_heads": [4, 8], "num_key_value_heads": [1, 8],
+                                                    "intermediate_size": [64, 32]}))
     put("hf_config", "quantised", json.dumps({**llama, "quantization_config": {"bits": 4}}))
 
 
 if __name__ == "__main__":
     make_gguf()
+    make_family_gguf()
     make_safetensors()
     make_hf_config()

@@ -23,13 +23,14 @@ AttentionShape shape() {
 // Everything a measurement runs on; layers: of the cache, used in turn, so that none is in the device's own cache still.
 class AttentionBench {
 public:
-    AttentionBench(Backend& backend, const std::vector<Piece>& pieces, std::uint32_t layers) : m_backend(backend), m_layers(layers) {
+    AttentionBench(Backend& backend, const std::vector<Piece>& pieces, std::uint32_t layers, DType dtype)
+        : m_backend(backend), m_layers(layers), m_dtype(dtype) {
         m_batch = make_batch(pieces, block_size, 7, m_blocks);
     }
 
     // "" or what went wrong.
     std::string prepare() {
-        auto cache = m_backend.kv_cache(KvCacheShape::uniform(m_layers, m_blocks, block_size, kv_heads, head_dim, DType::f16, DType::f16), Purpose::kv_cache);
+        auto cache = m_backend.kv_cache(KvCacheShape::uniform(m_layers, m_blocks, block_size, kv_heads, head_dim, m_dtype, m_dtype), Purpose::kv_cache);
         if (!cache) return cache.error().message();
         m_cache = std::move(*cache);
         const std::uint32_t rows = m_batch.rows();
@@ -82,13 +83,14 @@ public:
 private:
     Backend& m_backend;
     std::uint32_t m_layers, m_blocks = 0;
+    DType m_dtype;
     Batch m_batch;
     std::unique_ptr<KvCache> m_cache;
     std::unique_ptr<Buffer> m_q, m_out;
 };
 
-double measure(Backend& backend, const std::vector<Piece>& pieces, std::uint32_t layers, const std::string& what, BenchResults& results) {
-    AttentionBench bench(backend, pieces, layers);
+double measure(Backend& backend, const std::vector<Piece>& pieces, std::uint32_t layers, DType dtype, const std::string& what, BenchResults& results) {
+    AttentionBench bench(backend, pieces, layers, dtype);
     if (const std::string problem = bench.prepare(); !problem.empty()) {
         results.row(what, "not measured: " + problem, "a measurement", false);
         return 0;
@@ -101,25 +103,61 @@ double measure(Backend& backend, const std::vector<Piece>& pieces, std::uint32_t
     return seconds;
 }
 
-void decode(Backend& backend, const Ceilings& ceilings, std::uint32_t sequences, std::uint32_t context, double asked, BenchResults& results) {
-    const std::string what = "decode attention, 32/8 heads x 128, f16, batch " + std::to_string(sequences) + ", context " + std::to_string(context);
-    const std::vector<Piece> pieces(sequences, Piece{context - 1, 1});
-    // K and V once per KV head, queries and results, block tables.
-    const double rows = static_cast<double>(sequences);
-    const double bytes = rows * context * kv_heads * head_dim * 2 * 2 + rows * query_heads * head_dim * 4 * 2 +
-                         rows * context / block_size * 4;
-    const std::uint32_t layers = sequences * context > 200000 ? 2 : 8;  // 2 GiB and 1 GiB: far beyond any card's own cache
-    const double seconds = measure(backend, pieces, layers, what, results);
-    if (seconds <= 0) return;
-    const double rate = bytes / seconds, share = rate / ceilings.copy_bandwidth;
-    results.row(what, fixed(seconds * 1e6, 1) + " us, " + fixed(rate / 1e9, 0) + " GB/s, " + fixed(share * 100, 1) + " % of the copy bandwidth",
-                ">= " + fixed(asked * 100, 0) + " %", share >= asked);
-    results.figure("decode_us_" + std::to_string(sequences) + "_" + std::to_string(context), seconds * 1e6);
+struct DecodeBench {
+    std::uint32_t sequences = 0, context = 0;
+    DType dtype = DType::f16;
+    double asked = 0;  // share of the copy bandwidth; 0: printed as measured
+
+    std::string text() const {
+        return "decode attention, 32/8 heads x 128, " + std::string(name_of(dtype)) + ", batch " + std::to_string(sequences) + ", context " + std::to_string(context);
+    }
+    // Codes and scales of K and V once per KV head, queries and results, block tables.
+    double bytes() const {
+        const double rows = static_cast<double>(sequences);
+        double of_token = 0;
+        for (const KvPart part : {KvPart::keys, KvPart::values}) {
+            const auto plane = KvPlane::of(KvFormat::of(dtype), part, kv_heads, head_dim, block_size);
+            if (plane) of_token += plane->bytes_per_token();
+        }
+        return rows * context * of_token + rows * query_heads * head_dim * 4 * 2 + rows * context / block_size * 4;
+    }
+};
+
+// Seconds, or 0. of_f16: what the same took in f16; 0: this is f16.
+double decode(Backend& backend, const Ceilings& ceilings, const DecodeBench& bench, double of_f16, BenchResults& results) {
+    const std::string what = bench.text();
+    const std::vector<Piece> pieces(bench.sequences, Piece{bench.context - 1, 1});
+    // In f16 2 GiB and 1 GiB: far beyond any card's own cache, and so are their codes.
+    const std::uint32_t layers = bench.sequences * bench.context > 200000 ? 2 : 8;
+    const double seconds = measure(backend, pieces, layers, bench.dtype, what, results);
+    if (seconds <= 0) return 0;
+    const double rate = bench.bytes() / seconds, share = rate / ceilings.copy_bandwidth, gain = of_f16 / seconds;
+    std::string measured = fixed(seconds * 1e6, 1) + " us, " + fixed(rate / 1e9, 0) + " GB/s of its own bytes, " + fixed(share * 100, 1) + " % of the copy bandwidth";
+    std::string reach = bench.asked > 0 ? ">= " + fixed(bench.asked * 100, 0) + " %" : "";
+    bool holds = share >= bench.asked;
+    if (of_f16 > 0) {
+        measured += ", " + fixed(gain, 2) + " x f16's speed";
+        if (bench.asked > 0) reach += ", >= 1.6 x", holds = holds && gain >= 1.6;
+    }
+    results.row(what, measured, reach, holds);
+    const std::string suffix = bench.dtype == DType::f16 ? "" : "_" + std::string(name_of(bench.dtype));
+    results.figure("decode_us_" + std::to_string(bench.sequences) + "_" + std::to_string(bench.context) + suffix, seconds * 1e6);
+    return seconds;
+}
+
+// f16, then codes beside it.
+void decode_all(Backend& backend, const Ceilings& ceilings, DecodeBench bench, BenchResults& results) {
+    const double of_f16 = decode(backend, ceilings, bench, 0, results);
+    for (const DType dtype : {DType::fp8_e4m3, DType::int8, DType::int4, DType::q8_0}) {
+        bench.dtype = dtype;
+        bench.asked = dtype == DType::fp8_e4m3 || dtype == DType::int8 ? 0.75 : 0;
+        decode(backend, ceilings, bench, of_f16, results);
+    }
 }
 
 void prefill(Backend& backend, const Ceilings& ceilings, std::uint32_t tokens, BenchResults& results) {
     const std::string what = "prefill attention, 32/8 heads x 128, f16, " + std::to_string(tokens) + " tokens";
-    const double seconds = measure(backend, {{0, tokens}}, 2, what, results);
+    const double seconds = measure(backend, {{0, tokens}}, 2, DType::f16, what, results);
     if (seconds <= 0) return;
     // Two products of 2 operations per (query, key) pair that the causal mask leaves, value and head.
     const double pairs = static_cast<double>(tokens) * (static_cast<double>(tokens) + 1) / 2;
@@ -132,8 +170,8 @@ void prefill(Backend& backend, const Ceilings& ceilings, std::uint32_t tokens, B
 }  // namespace
 
 void bench_attention(Backend& backend, const Ceilings& ceilings, BenchResults& results) {
-    decode(backend, ceilings, 32, 8192, 0.85, results);
-    decode(backend, ceilings, 1, 32768, 0.70, results);
+    decode_all(backend, ceilings, {32, 8192, DType::f16, 0.85}, results);
+    decode_all(backend, ceilings, {1, 32768, DType::f16, 0.70}, results);
     prefill(backend, ceilings, 4096, results);
 }
 

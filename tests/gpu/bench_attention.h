@@ -8,7 +8,7 @@
 
 namespace kvloupe::test {
 
-// The rows of decode and prefill attention, 32/8 heads of 128, f16, against the ceilings of the same run.
+// The rows of decode and prefill attention, 32/8 heads of 128, f16, against the ceilings of the same run; decode over codes beside it.
 void bench_attention(Backend& backend, const Ceilings& ceilings, BenchResults& results);
 
 }  // namespace kvloupe::test

@@ -67,6 +67,7 @@ std::vector<Row> kvloupe::test::rows() {
     append(rows, operation_rows(subject));
     append(rows, attention_rows(subject));
     append(rows, cache_rows(subject));
+    append(rows, format_rows(subject));
     append(rows, pass_rows(subject));
     return rows;
 }

@@ -3,6 +3,7 @@
 // Takes pictures of the window in the states that are looked at before a release: kvloupe_window_pictures FOLDER [MODEL]
 #include "gui/main_window.h"
 #include "gui/environment.h"
+#include "gui/size_dialog.h"
 #include "views/cursor.h"
 
 #include <QApplication>
@@ -79,6 +80,20 @@ int main(int argc, char** argv) {
         for (int tab = 0; tab < 4; ++tab) {
             window.showTab(tab);
             take(qPrintable(QStringLiteral("run-%1-%2").arg(QLatin1String(tabs[tab]), nameOf(theme))));
+        }
+    }
+    const auto known = known_models();
+    if (!known) {
+        std::cerr << known.error().message() << "\n";
+        return 1;
+    }
+    for (const Theme theme : {Theme::light, Theme::dark}) {
+        window.setTheme(theme);
+        for (const char* model : {"", "Gemma-3-12B", "DeepSeek-V2", "Lama-3-8B"}) {
+            SizeDialog dialog(*known, QLatin1String(model), &window);
+            dialog.show();
+            pass(150);
+            dialog.grab().save(folder.filePath(QStringLiteral("size-%1-%2.png").arg(QLatin1String(model), nameOf(theme))));
         }
     }
     window.setTheme(Theme::light);

@@ -184,14 +184,14 @@ void siluEqualsTheScalarTwin(Check& check) {
             std::vector<float> gate = random_floats(count, 1, 8), expected = gate;
             const std::vector<float> up = random_floats(count, 2);
             cpu::silu_multiply_row(gate.data(), up.data(), count);
-            cpu::scalar::silu_multiply(expected, up);
+            cpu::scalar::gate_multiply(Activation::silu, expected, up);
             for (std::size_t i = 0; i < count; ++i)
                 CHECK_THAT(std::abs(gate[i] - expected[i]) <= 1e-6f * std::abs(expected[i]) + 1e-30f);
         }
         std::vector<float> far = {-1e30f, -200, -88, -87, 87, 88, 200, 1e30f, 0}, expected = far;
         const std::vector<float> ones(far.size(), 1.0f);
         cpu::silu_multiply_row(far.data(), ones.data(), far.size());
-        cpu::scalar::silu_multiply(expected, ones);
+        cpu::scalar::gate_multiply(Activation::silu, expected, ones);
         for (std::size_t i = 1; i < far.size(); ++i) CHECK_THAT(std::abs(far[i] - expected[i]) <= 1e-6f * std::abs(expected[i]) + 1e-30f);
         std::vector<float> nan(17, std::numeric_limits<float>::quiet_NaN());
         cpu::silu_multiply_row(nan.data(), std::vector<float>(17, 1.0f).data(), 17);

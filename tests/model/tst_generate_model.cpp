@@ -122,6 +122,73 @@ void impossibleShapesAreRefusedByValue(Check& check, const ImpossibleShapesAreRe
     CHECK_OR_SAY(contains(model.error().message(), row.words), model.error().message());
 }
 
+// Counted by hand: 3 layers of hidden 64, 4 heads of 16 + 8 for keys and 12 for values, rank 32.
+GenerateOptions latent_shape() {
+    GenerateOptions options = small(DType::f32);
+    options.shape.query_heads = 4;
+    options.shape.kv_heads = options.shape.head_dim = 0;
+    options.shape.latent = {0, 32, 16, 8, 12};
+    return options;
+}
+void latentModelsHaveTheirTensors(Check& check) {
+    GenerateOptions options = latent_shape();
+    for (const std::uint32_t rank : {0u, 20u}) {
+        options.shape.latent.query_rank = rank;
+        const auto model = generate_model(options);
+        CHECK_RESULT(model);
+        const ModelConfig& config = (*model)->config;
+        CHECK_THAT(config.head_dim == 24 && config.kv_heads == 4 && config.rotary_dim == 8);
+        CHECK_EQUAL(config.attention_variant(), "MLA");
+        const std::uint64_t query = rank == 0 ? 96 * 64 : rank * 64 + rank + 96 * rank;
+        const std::uint64_t layer = 2 * 64 + query + 40 * 64 + 32 + 4 * 28 * 32 + 64 * 48 + 3 * 96 * 64;
+        CHECK_EQUAL(config.parameters, 3 * layer + 64 + 2 * 50 * 64);
+        const LatentWeights& weights = (*model)->layers[1].latent;
+        CHECK_THAT(weights.key_up_transposed.rows == 4 * 32 && weights.key_up_transposed.cols == 16);
+        CHECK_THAT(weights.value_up.rows == 48 && weights.value_up.cols == 32);
+    }
+}
+
+void expertsAreMadeWhereLayersHaveThem(Check& check) {
+    GenerateOptions options = small(DType::q4_0);
+    options.shape.experts.count = 4;
+    options.shape.experts.used = 2;
+    options.shape.experts.shared = 1;
+    options.shape.experts.intermediate = 32;
+    options.shape.experts.corrected = true;
+    options.shape.make_uniform();
+    options.shape.layer_shapes[1].experts = options.shape.layer_shapes[2].experts = true;
+    const auto model = generate_model(options);
+    CHECK_RESULT(model);
+    const Model& m = **model;
+    CHECK_THAT(m.layers[0].experts.empty() && !m.layers[0].router.present() && m.layers[0].gate.rows == 96);
+    CHECK_THAT(m.layers[1].experts.size() == 4 && m.layers[1].gate.rows == 32 && m.layers[1].router_bias.present());
+    CHECK_THAT(m.layers[2].experts[3].down.rows == 64 && m.layers[2].experts[3].down.cols == 32);
+    const std::uint64_t attention = 64 * 64 * 2 + 16 * 64 * 2, expert = 3 * 32 * 64;
+    CHECK_EQUAL(m.config.parameters, 3 * attention + norms + 3 * 96 * 64 + 2 * (5 * expert + 4 * 64 + 4) + 2 * 50 * 64);
+}
+
+void theOtherPartsAreMadeWhereTheShapeHasThem(Check& check) {
+    GenerateOptions options = small(DType::f16);
+    options.shape.attention_bias = options.shape.query_key_norm = options.shape.post_norms = true;
+    const auto model = generate_model(options);
+    CHECK_RESULT(model);
+    const LayerWeights& layer = (*model)->layers[2];
+    CHECK_THAT(layer.query_bias.cols == 64 && layer.key_bias.cols == 16 && layer.value_bias.cols == 16);
+    CHECK_THAT(layer.query_norm.cols == 8 && layer.key_norm.cols == 8);
+    CHECK_THAT(layer.post_attention_norm.cols == 64 && layer.post_ffn_norm.cols == 64);
+    CHECK_THAT((*model)->weights_id != (*generate_model(small(DType::f16)))->weights_id);
+}
+
+void widthsOfTheOtherPartsMustFitThePacks(Check& check) {
+    GenerateOptions options = latent_shape();
+    options.matrices = DType::q8_0;  // 4 heads of 12 are 48
+    const auto model = generate_model(options);
+    CHECK_THAT(!model);
+    CHECK_OR_SAY(contains(model.error().message(), "query_heads * value_dim as a multiple of 32, not 48"), model.error().message());
+    options = small(DType::q6_k);
+    CHECK_THAT(contains(generate_model(options).error().message(), "cannot be in q6_k"));
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
@@ -131,5 +198,9 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(theSeedDecidesTheBytes));
     claims.add(CLAIM(tiedModelsShareTheEmbedding));
     claims.add(CLAIM(impossibleShapesAreRefusedByValue), impossibleShapesAreRefusedByValue_cases());
+    claims.add(CLAIM(latentModelsHaveTheirTensors));
+    claims.add(CLAIM(expertsAreMadeWhereLayersHaveThem));
+    claims.add(CLAIM(theOtherPartsAreMadeWhereTheShapeHasThem));
+    claims.add(CLAIM(widthsOfTheOtherPartsMustFitThePacks));
     return claims.rows();
 }

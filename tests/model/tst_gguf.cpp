@@ -241,7 +241,8 @@ void hostileFilesAreRefusedByName(Check& check, int index) {
 void typesAreNamedAlsoWhenTheyAreNotBuilt(Check& check) {
     CHECK_EQUAL(ggml_type_name(12), "Q4_K");
     CHECK_EQUAL(ggml_type_name(77), "type 77");
-    CHECK_THAT(!dtype_from_ggml(12));
+    CHECK_THAT(dtype_from_ggml(12) == DType::q4_k && dtype_from_ggml(6) == DType::q5_0 && dtype_from_ggml(7) == DType::q5_1);
+    CHECK_THAT(dtype_from_ggml(13) == DType::q5_k && dtype_from_ggml(14) == DType::q6_k && !dtype_from_ggml(10));
     const std::pair<std::uint32_t, DType> built[] = {{0, DType::f32},  {1, DType::f16},  {30, DType::bf16},
                                                      {8, DType::q8_0}, {2, DType::q4_0}, {3, DType::q4_1}};
     for (const auto& entry : built) {

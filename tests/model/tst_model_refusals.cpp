@@ -61,7 +61,7 @@ struct WeightsInOtherFormsAreExplainedCase {
 };
 Cases<WeightsInOtherFormsAreExplainedCase> weightsInOtherFormsAreExplained_cases() {
     Cases<WeightsInOtherFormsAreExplainedCase> cases;
-    cases.add("parts", {"model.safetensors.index.json", "several files"});
+    cases.add("no index", {"model.safetensors.index.json", "model.safetensors.index.json: "});
     cases.add("pickle", {"pytorch_model.bin", "pickle"});
     return cases;
 }
@@ -142,7 +142,7 @@ struct AConfigurationOfAnotherModelIsRefusedCase {
 Cases<AConfigurationOfAnotherModelIsRefusedCase> aConfigurationOfAnotherModelIsRefused_cases() {
     Cases<AConfigurationOfAnotherModelIsRefusedCase> cases;
     cases.add("more layers", {"num_hidden_layers", 3, "model.layers.2.input_layernorm.weight"});
-    cases.add("fewer layers", {"num_hidden_layers", 1, "Llama model of 1 layers"});
+    cases.add("fewer layers", {"num_hidden_layers", 1, "llama model of 1 layers"});
     cases.add("absurdly many layers", {"num_hidden_layers", 4000, "too few for the 4,000 layers"});
     cases.add("width", {"hidden_size", 64, "[288, 64]"});
     cases.add("vocabulary", {"vocab_size", 300, "[300, 32]"});
@@ -188,8 +188,8 @@ struct UnbuiltGgufFilesAreRefusedByNameCase {
 Cases<UnbuiltGgufFilesAreRefusedByNameCase> unbuiltGgufFilesAreRefusedByName_cases() {
     Cases<UnbuiltGgufFilesAreRefusedByNameCase> cases;
     cases.add("architecture",
-              {std::string("\x05\0\0\0\0\0\0\0llama", 13), std::string("\x05\0\0\0\0\0\0\0qwen2", 13),
-               {"'qwen2'", "not built yet"}});
+              {std::string("\x05\0\0\0\0\0\0\0llama", 13), std::string("\x05\0\0\0\0\0\0\0bloom", 13),
+               {"'bloom'", "not built yet", "llama, qwen2, qwen3, gemma2, gemma3 and deepseek2"}});
     cases.add("missing key",
               {"llama.block_count", "llama.block_Count", {"'llama.block_count'"}});
     cases.add("experts",

@@ -55,6 +55,8 @@ Cases<BlocksHaveTheirPublishedSizesCase> blocksHaveTheirPublishedSizes_cases() {
     cases.add("q8_0", {static_cast<int>(DType::q8_0), std::uint64_t{34}});
     cases.add("q4_0", {static_cast<int>(DType::q4_0), std::uint64_t{18}});
     cases.add("q4_1", {static_cast<int>(DType::q4_1), std::uint64_t{20}});
+    cases.add("q5_0", {static_cast<int>(DType::q5_0), std::uint64_t{22}});
+    cases.add("q5_1", {static_cast<int>(DType::q5_1), std::uint64_t{24}});
     return cases;
 }
 void blocksHaveTheirPublishedSizes(Check& check, const BlocksHaveTheirPublishedSizesCase& row) {
@@ -164,7 +166,7 @@ void nibblesHoldTheTwoHalvesOfABlock(Check& check, const NibblesHoldTheTwoHalves
 
 Cases<int> blocksOfZerosStayZero_cases() {
     Cases<int> cases;
-    for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1})
+    for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1})
         cases.add(std::string(name_of(type)), static_cast<int>(type));
     return cases;
 }
@@ -178,7 +180,7 @@ void blocksOfZerosStayZero(Check& check, int type) {
 // and the minimum for the 4-bit forms).
 Cases<int> errorsStayWithinHalfAStep_cases() {
     Cases<int> cases;
-    for (const DType type : {DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1})
+    for (const DType type : {DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1})
         cases.add(std::string(name_of(type)), static_cast<int>(type));
     return cases;
 }
@@ -199,6 +201,8 @@ void errorsStayWithinHalfAStep(Check& check, int type) {
             if (dtype == DType::q8_0) allowed = largest / 127 / 2 + halves;
             if (dtype == DType::q4_0) allowed = largest / 8 + halves;  // a whole step for the opposite extreme
             if (dtype == DType::q4_1) allowed = (high - low) / 15 / 2 + 2 * halves;
+            if (dtype == DType::q5_0) allowed = largest / 16 + halves;
+            if (dtype == DType::q5_1) allowed = (high - low) / 31 / 2 + 2 * halves;
             CHECK_OR_SAY(std::fabs(values[i] - back[i]) <= allowed, shown(values[i]) + " became " + shown(back[i]));
         }
     }
@@ -254,6 +258,43 @@ void packingEqualsTheFixturesBytes(Check& check, const PackingEqualsTheFixturesB
     }
 }
 
+// make_quant_blocks.py: packs, and what the gguf package makes of them and packs itself.
+struct PublicPacksHoldThePublicNumbersCase {
+    DType type;
+    std::string name;
+};
+Cases<PublicPacksHoldThePublicNumbersCase> publicPacksHoldThePublicNumbers_cases() {
+    Cases<PublicPacksHoldThePublicNumbersCase> cases;
+    for (const auto& [type, name] : {std::pair{DType::q5_0, "Q5_0"}, {DType::q5_1, "Q5_1"}, {DType::q4_k, "Q4_K"},
+                                     {DType::q5_k, "Q5_K"}, {DType::q6_k, "Q6_K"}})
+        cases.add(name, {type, name});
+    return cases;
+}
+void publicPacksHoldThePublicNumbers(Check& check, const PublicPacksHoldThePublicNumbersCase& row) {
+    const auto mapped = MappedFile::open(KVLOUPE_SOURCE_DIR "/tests/fixtures/quant-blocks.safetensors");
+    CHECK_THAT(mapped);
+    const auto file = parse_safetensors((*mapped)->bytes(), "blocks");
+    CHECK_RESULT(file);
+    const auto bytes_of = [&](const char* part) {
+        const SafetensorsTensor* const tensor = file->tensor(row.name + part);
+        if (!tensor) return std::vector<std::byte>();
+        const std::byte* const data = file->bytes.data() + tensor->offset;
+        return std::vector<std::byte>(data, data + tensor->bytes);
+    };
+    const auto floats_of = [&](const char* part) {
+        const std::vector<std::byte> bytes = bytes_of(part);
+        std::vector<float> values(bytes.size() / sizeof(float));
+        std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+        return values;
+    };
+    const std::vector<float> expected = floats_of(".values");
+    const std::vector<std::byte> packs = bytes_of(".packs");
+    CHECK_EQUAL(std::uint64_t{packs.size()}, row_bytes(row.type, expected.size()));
+    CHECK_THAT(expected.size() >= 6 * 32);
+    CHECK_EQUAL(unpacked(row.type, packs, expected.size()), expected);
+    if (elements_per_pack(row.type) == 32) CHECK_EQUAL(packed(row.type, floats_of(".source")), bytes_of(".packed"));
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
@@ -270,5 +311,6 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(errorsStayWithinHalfAStep), errorsStayWithinHalfAStep_cases());
     claims.add(CLAIM(valuesThatAreNotFiniteMakeNoUndefinedCode), blocksOfZerosStayZero_cases());
     claims.add(CLAIM(packingEqualsTheFixturesBytes), packingEqualsTheFixturesBytes_cases());
+    claims.add(CLAIM(publicPacksHoldThePublicNumbers), publicPacksHoldThePublicNumbers_cases());
     return claims.rows();
 }

@@ -70,10 +70,43 @@ public:
                    AttentionProbe* probe) override {
         run([this, &q, shape, &cache, layer, &out, probe] { m_real->attention(q, shape, cache, layer, out, probe); });
     }
-    void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
-        run([this, &gate, &up, rows, width] { m_real->silu_multiply(gate, up, rows, width); });
+    void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
+        run([this, activation, &gate, &up, rows, width] { m_real->gate_multiply(activation, gate, up, rows, width); });
     }
-    void gather_rows(const Buffer& in, std::span<const std::uint32_t>, std::uint32_t width, Buffer& out) override {
+    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override {
+        run([this, &k, &v, group, &cache, layer] { m_real->store(k, v, group, cache, layer); });
+    }
+    void rotate(Buffer& x, std::uint32_t heads, std::uint32_t width, std::uint32_t first, const RotaryShape& rotary) override {
+        run([this, &x, heads, width, first, rotary] { m_real->rotate(x, heads, width, first, rotary); });
+    }
+    void rms_norm_heads(Buffer& x, const Weight& weight, float epsilon, std::uint32_t rows, std::uint32_t heads) override {
+        run([this, &x, &weight, epsilon, rows, heads] { m_real->rms_norm_heads(x, weight, epsilon, rows, heads); });
+    }
+    void add_bias(Buffer& x, const Weight& bias, std::uint32_t rows) override {
+        run([this, &x, &bias, rows] { m_real->add_bias(x, bias, rows); });
+    }
+    void scale(Buffer& x, float factor, std::uint64_t count) override {
+        run([this, &x, factor, count] { m_real->scale(x, factor, count); });
+    }
+    void soft_cap(Buffer& x, float cap, std::uint64_t count) override {
+        run([this, &x, cap, count] { m_real->soft_cap(x, cap, count); });
+    }
+    void add(const Buffer& from, Buffer& to, std::uint64_t count) override {
+        run([this, &from, &to, count] { m_real->add(from, to, count); });
+    }
+    void copy_columns(const Buffer& in, const Columns& columns, Buffer& out) override {
+        run([this, &in, columns, &out] { m_real->copy_columns(in, columns, out); });
+    }
+    void matmul_heads(const Weight& weight, const Buffer& in, std::uint32_t rows, std::uint32_t heads, Buffer& out) override {
+        run([this, &weight, &in, rows, heads, &out] { m_real->matmul_heads(weight, in, rows, heads, out); });
+    }
+    // Within a pass: the rows of the batch that it is replayed with. Outside, an expert's rows come here too.
+    void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override {
+        if (m_passes->open == 0) {
+            m_real->gather_rows(in, rows, width, out);
+            ++m_passes->operations_outside;
+            return;
+        }
         run([this, &in, width, &out] { m_real->gather_rows(in, m_batch.logit_rows, width, out); });
     }
 

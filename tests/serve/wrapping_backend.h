@@ -44,8 +44,33 @@ public:
                    AttentionProbe* probe) override {
         m_real->attention(q, shape, cache, layer, out, probe);
     }
-    void silu_multiply(Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
-        m_real->silu_multiply(gate, up, rows, width);
+    void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
+        m_real->gate_multiply(activation, gate, up, rows, width);
+    }
+    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override {
+        m_real->store(k, v, group, cache, layer);
+    }
+    void load(const KvCache& cache, std::uint32_t layer, std::uint32_t group, std::uint32_t sequence, std::uint32_t first,
+              std::uint32_t count, Buffer& keys, Buffer& values) override {
+        m_real->load(cache, layer, group, sequence, first, count, keys, values);
+    }
+    void rotate(Buffer& x, std::uint32_t heads, std::uint32_t width, std::uint32_t first, const RotaryShape& rotary) override {
+        m_real->rotate(x, heads, width, first, rotary);
+    }
+    void rms_norm_heads(Buffer& x, const Weight& weight, float epsilon, std::uint32_t rows, std::uint32_t heads) override {
+        m_real->rms_norm_heads(x, weight, epsilon, rows, heads);
+    }
+    void add_bias(Buffer& x, const Weight& bias, std::uint32_t rows) override { m_real->add_bias(x, bias, rows); }
+    void scale(Buffer& x, float factor, std::uint64_t count) override { m_real->scale(x, factor, count); }
+    void soft_cap(Buffer& x, float cap, std::uint64_t count) override { m_real->soft_cap(x, cap, count); }
+    void add(const Buffer& from, Buffer& to, std::uint64_t count) override { m_real->add(from, to, count); }
+    void copy_columns(const Buffer& in, const Columns& columns, Buffer& out) override { m_real->copy_columns(in, columns, out); }
+    void matmul_heads(const Weight& weight, const Buffer& in, std::uint32_t rows, std::uint32_t heads, Buffer& out) override {
+        m_real->matmul_heads(weight, in, rows, heads, out);
+    }
+    void scatter_add(const Buffer& in, std::span<const std::uint32_t> rows, std::span<const float> weights, std::uint32_t width,
+                     Buffer& out) override {
+        m_real->scatter_add(in, rows, weights, width, out);
     }
     void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override {
         m_real->gather_rows(in, rows, width, out);

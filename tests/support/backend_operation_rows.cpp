@@ -26,18 +26,19 @@ Batch rows_of_tokens(const std::vector<TokenId>& tokens) {
 void embed_row(const BackendSubject& subject, DType type, Check& check) {
     auto backend = make_subject(subject, check);
     if (!backend) return;
-    const StoredMatrix table(type, 40, 96, 3);
+    const std::uint64_t width = elements_per_pack(type) == 256 ? 512 : 96;
+    const StoredMatrix table(type, 40, width, 3);
     auto weight = backend->weight(table.tensor());
     CHECK_THAT(bool(weight));
     CHECK_EQUAL((*weight)->bytes(), table.tensor().bytes());
     const std::vector<TokenId> tokens{0, 39, 7, 7, 12, 40, -1};
-    auto out = backend->buffer(tokens.size() * 96 * sizeof(float), Purpose::activations);
+    auto out = backend->buffer(tokens.size() * width * sizeof(float), Purpose::activations);
     CHECK_THAT(bool(out));
     CHECK_THAT(bool(backend->begin_batch(rows_of_tokens(tokens))));
     backend->embed(**weight, **out);
-    const std::vector<float> got = download(*backend, **out, tokens.size() * 96);
-    CHECK_EQUAL(got.size(), tokens.size() * 96);
-    std::vector<float> expected(5 * 96);
+    const std::vector<float> got = download(*backend, **out, tokens.size() * width);
+    CHECK_EQUAL(got.size(), tokens.size() * width);
+    std::vector<float> expected(5 * width);
     scalar::embed(table.packed(), std::span(tokens).first(5), expected.data());
     for (std::size_t i = 0; i < expected.size(); ++i) CHECK_EQUAL(got[i], expected[i]);
     // Outside the vocabulary: NaN, never a read beyond the table.
@@ -77,7 +78,11 @@ void product_row(const BackendSubject& subject, DType type, std::uint32_t rows, 
         std::uint64_t out, in;
     };
     std::vector<Size> sizes{{33, 64}, {128, 96}};
-    if (subject.large) sizes = {{33, 64}, {4096, 4096}, {1024, 4096}, {320, 14336}};
+    if (elements_per_pack(type) == 256) sizes = {{33, 256}, {70, 512}};
+    if (subject.large) {
+        sizes = {{4096, 4096}, {1024, 4096}, {320, 14336}};
+        if (elements_per_pack(type) <= 32) sizes.push_back({33, 64});
+    }
     for (const Size size : sizes) {
         const StoredMatrix matrix(type, size.out, size.in, 11);
         const std::vector<float> values = random_floats(rows * size.in, 12), before = random_floats(rows * size.out, 13);
@@ -114,8 +119,8 @@ void activation_row(const BackendSubject& subject, Check& check) {
     gate[0] = -200, gate[1] = 200, gate[2] = 0;
     auto device_gate = upload(*backend, gate), device_up = upload(*backend, up);
     CHECK_THAT(device_gate && device_up);
-    backend->silu_multiply(*device_gate, *device_up, rows, width);
-    scalar::silu_multiply(gate, up);
+    backend->gate_multiply(Activation::silu, *device_gate, *device_up, rows, width);
+    scalar::gate_multiply(Activation::silu, gate, up);
     CHECK_BELOW(relative_difference(download(*backend, *device_gate, gate.size()), gate, gate.size()), 2e-6);
 }
 
@@ -249,7 +254,9 @@ void weight_row(const BackendSubject& subject, Check& check) {
 std::vector<Row> operation_rows(const BackendSubject& subject) {
     std::vector<Row> rows;
     const auto add = [&](const std::string& name, auto run) { rows.push_back({name, [=](Check& check) { run(check); }}); };
-    for (const DType type : all_types) {
+    std::vector<DType> types(std::begin(all_types), std::end(all_types));
+    types.insert(types.end(), std::begin(super_types), std::end(super_types));
+    for (const DType type : types) {
         const std::string name(name_of(type));
         add("embedding takes rows of " + name + " exactly", [=](Check& c) { embed_row(subject, type, c); });
         for (const std::uint32_t count : {1u, 3u, 8u, 9u, 70u})

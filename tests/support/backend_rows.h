@@ -26,9 +26,12 @@ struct BackendSubject {
 std::unique_ptr<Backend> make_subject(const BackendSubject& subject, Check& check);
 
 std::vector<Row> operation_rows(const BackendSubject& subject);   // embedding, norms, products, activation, gathering, logits
+std::vector<Row> part_rows(const BackendSubject& subject);        // operations that only some models need
+std::vector<Row> form_rows(const BackendSubject& subject);        // attention with caps, over latents, with whole scores
 std::vector<Row> attention_rows(const BackendSubject& subject);   // cache writes, attention, watched heads
 std::vector<Row> cache_rows(const BackendSubject& subject);       // copies, swaps, poison, overflow, memory
 std::vector<Row> format_rows(const BackendSubject& subject);      // cache precisions: written, read, attended, sealed
+std::vector<Row> format_rule_rows(const BackendSubject& subject); // among them: rounding, saturation, moves, pages, shared places
 std::vector<Row> pass_rows(const BackendSubject& subject);        // recorded passes, timers
 std::vector<Row> session_rows(const BackendSubject& subject);     // whole runs over tests/fixtures
 

@@ -30,6 +30,14 @@ std::vector<KvFormat> unpaged_formats() {
     return all;
 }
 
+std::vector<KvFormat> all_formats() {
+    std::vector<KvFormat> all = unpaged_formats();
+    for (const DType type : {DType::kivi2, DType::kivi4}) all.push_back(in_groups(type, 16));
+    all.push_back(rotated(KvFormat::of(DType::int8)));
+    all.push_back(rotated(in_groups(DType::kivi2, 16)));
+    return all;
+}
+
 FilledCache::FilledCache(Backend& backend, const FormatCase& given) : m_backend(backend), m_case(given) {
     m_batch = make_batch(m_case.pieces, m_case.block_size, 5, m_blocks);
     KvCacheShape shape = KvCacheShape::uniform(2, m_blocks, m_case.block_size, m_case.kv_heads, m_case.head_dim, DType::f16, DType::f16);

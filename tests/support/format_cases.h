@@ -28,6 +28,8 @@ KvFormat in_groups(DType type, std::uint32_t group);
 KvFormat rotated(KvFormat format);
 // Every precision and scale that does without pages; KIVI has its own groups and block sizes.
 std::vector<KvFormat> unpaged_formats();
+// And KIVI with groups of 16, and turned rows.
+std::vector<KvFormat> all_formats();
 
 // Layer 1 of 2 is filled, layer 0 stays NaN as all that nobody wrote, so that a wrong layer or slot shows. What lies before a
 // piece's rows is written sequence by sequence, then the step's rows; where K or V keeps a residual, all full blocks but the

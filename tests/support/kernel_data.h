@@ -19,6 +19,7 @@
 namespace kvloupe::test {
 
 inline constexpr DType all_types[] = {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0, DType::q4_1};
+inline constexpr DType super_types[] = {DType::q5_0, DType::q5_1, DType::q4_k, DType::q5_k, DType::q6_k};
 inline constexpr DType float_types[] = {DType::f32, DType::f16, DType::bf16};
 
 inline std::vector<float> random_floats(std::size_t count, unsigned seed, float spread = 1) {
@@ -49,7 +50,19 @@ struct StoredMatrix {
             std::memcpy(to, &bits, 2);
             to += 2;
         };
-        for (std::uint64_t pack = 0; pack < r * c / elements_per_pack(type); ++pack) {
+        for (std::uint64_t pack = 0; cpu::is_super(type) && pack < r * c / elements_per_pack(type); ++pack) {
+            // Random bits but for the scales: one behind the others in q6_k, a minimum behind the scale in three types.
+            std::byte* const first = to;
+            for (std::uint32_t i = 0; i < bytes_per_pack(type); ++i) *to++ = static_cast<std::byte>(random() & 255);
+            std::byte* const last = to;
+            const float scale = normal(random) / (elements_per_pack(type) == 32 ? 16 : 512);
+            to = type == DType::q6_k ? last - 2 : first;
+            put_half(scale);
+            if (type == DType::q5_1) put_half(normal(random));
+            if (type == DType::q4_k || type == DType::q5_k) put_half(normal(random) / 64);
+            to = last;
+        }
+        for (std::uint64_t pack = 0; !cpu::is_super(type) && pack < r * c / elements_per_pack(type); ++pack) {
             const float value = normal(random);
             const std::uint16_t bf16 = f32_to_bf16(value);
             if (type == DType::f32) std::memcpy(to, &value, 4), to += 4;

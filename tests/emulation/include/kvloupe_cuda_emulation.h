@@ -38,6 +38,7 @@
 #include "emulation/launch.h"
 
 #define KVLOUPE_UNROLL  // nothing depends on it here, and a host compiler takes minutes for the unrolled kernels
+#define KVLOUPE_NO_UNROLL
 
 // type (&name)[count] in the block's static shared memory.
 #define KVLOUPE_SHARED(type, name, count)                                              \
