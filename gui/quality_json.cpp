@@ -41,7 +41,9 @@ std::string state_name(QualityReport::State state) {
 }  // namespace
 
 json json_of(const LaneQuality& lane) {
-    json blocks = json::array(), recall = json::array(), first = json::array();
+    json blocks = json::array(), recall = json::array(), first = json::array(), steps = json::array();
+    for (const QualityStep& step : lane.steps)
+        steps.push_back({step.position, step.texts, step.loss, step.divergence, step.agreement});
     for (const QualityBlock& block : lane.blocks)
         blocks.push_back({{"first", block.first},
                           {"last", block.last},
@@ -67,6 +69,7 @@ json json_of(const LaneQuality& lane) {
             {"blocks", std::move(blocks)},
             {"recall", std::move(recall)},
             {"recall_total", json_of(lane.recall_total)},
+            {"steps", std::move(steps)},  // [position, texts, loss, divergence, agreement]
             {"seconds", lane.seconds}};
 }
 
@@ -94,6 +97,9 @@ std::optional<LaneQuality> lane_quality_of(const json& from) {
                                    figure_of(block.at("perplexity")), figure_of(block.at("divergence"))});
         for (const json& figure : from.at("recall")) lane.recall.push_back(recall_of(figure));
         lane.recall_total = recall_of(from.at("recall_total"));
+        for (const json& step : from.at("steps"))
+            lane.steps.push_back({step.at(0).get<std::uint32_t>(), step.at(1).get<std::uint32_t>(), step.at(2).get<double>(),
+                                  step.at(3).get<double>(), step.at(4).get<double>()});
         lane.seconds = from.at("seconds").get<double>();
         return lane;
     } catch (const std::exception&) {

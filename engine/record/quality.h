@@ -45,6 +45,16 @@ struct RecallFigure {
     bool operator==(const RecallFigure&) const = default;
 };
 
+// Step by step: predictions of the token at one position, means over the texts that reach it.
+struct QualityStep {
+    std::uint32_t position = 0;
+    std::uint32_t texts = 0;
+    double loss = 0;               // -ln p(token)
+    double divergence = 0;         // KL to the reference; 0 in the reference itself
+    double agreement = 1;          // share with the reference's most probable token
+    bool operator==(const QualityStep&) const = default;
+};
+
 struct LaneQuality {
     std::string lane;              // its name
     std::string model;             // as the scenario names it
@@ -64,6 +74,7 @@ struct LaneQuality {
     QualityFigure agreement;                 // share of positions with the same most probable token
     // First position of each text whose most probable token is not the reference's; empty where there is none.
     std::vector<std::optional<std::uint32_t>> first_difference;  // (texts)
+    std::vector<QualityStep> steps;          // ascending positions
     double seconds = 0;                      // measured, of this lane's passes
     bool operator==(const LaneQuality&) const = default;
 };

@@ -35,6 +35,9 @@ public:
             const std::uint32_t position = item.scored + static_cast<std::uint32_t>(i);
             const std::uint32_t block = position / QualityBlock::tokens;
             if (m_stretches && i > 0 && position % QualityBlock::tokens == 0) m_all.open();
+            QualityStep& step = m_steps[position];
+            ++step.texts;
+            step.loss += double(own.loss[i]);
             Block& of_block = m_blocks[block];
             of_block.loss.resize(m_all.loss.size());
             of_block.divergence.resize(m_all.loss.size());
@@ -44,7 +47,10 @@ public:
             add(m_all.ratio.back(), double(own.loss[i]) - double(reference->loss[i]));
             add(m_all.divergence.back(), double(own.divergence[i]));
             add(of_block.divergence.back(), double(own.divergence[i]));
-            add(m_all.agreement.back(), own.top[i] == reference->top[i] ? 1 : 0);
+            const bool agrees = own.top[i] == reference->top[i];
+            add(m_all.agreement.back(), agrees ? 1 : 0);
+            step.divergence += double(own.divergence[i]);
+            step.agreement += agrees ? 0 : -1;  // from 1 on: what disagrees is taken off
         }
     }
 
@@ -53,6 +59,10 @@ public:
         quality.perplexity_ratio = bootstrap(m_all.ratio, MeanScale::exponential);
         quality.divergence = bootstrap(m_all.divergence, MeanScale::plain);
         quality.agreement = bootstrap(m_all.agreement, MeanScale::plain);
+        for (const auto& [position, sums] : m_steps) {
+            const double texts = sums.texts;
+            quality.steps.push_back({position, sums.texts, sums.loss / texts, sums.divergence / texts, 1 + (sums.agreement - 1) / texts});
+        }
         for (auto& [number, block] : m_blocks) {
             // All units are drawn from, so that a block's samples are those of the whole.
             block.loss.resize(m_all.loss.size());
@@ -69,6 +79,7 @@ private:
     bool m_stretches;
     Sums m_all;
     std::map<std::uint32_t, Block> m_blocks;
+    std::map<std::uint32_t, QualityStep> m_steps;  // sums, by position
 };
 
 struct Answers {

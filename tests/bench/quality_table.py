@@ -59,12 +59,12 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--window", type=int, default=64)
     parser.add_argument("--only", default="", help="a regular expression: f16 and the lanes whose whole name matches it")
-    parser.add_argument("options", nargs="*", help="of kvloupe quality, behind --")
-    given = parser.parse_args()
+    end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    given, options = parser.parse_args(sys.argv[1:end]), sys.argv[end + 1:]
     kept = [lane for lane in lanes(given.window) if not given.only or lane["name"] == "f16" or re.fullmatch(given.only, lane["name"])]
     left_out = []
     while True:
-        report, refused = measure(given.program, given.model, kept, given.options)
+        report, refused = measure(given.program, given.model, kept, options)
         if report:
             break
         named = re.search(r"Lane '([^']+)'", refused)

@@ -57,6 +57,9 @@ private Q_SLOTS:
         QTest::newRow("run without scenario") << QStringList{"run"} << "missing";
         QTest::newRow("pictures without folder") << QStringList{"run", "x.json", "--pictures"} << "--export";
         QTest::newRow("tokenize without text") << QStringList{"tokenize", "bundled"} << "--text";
+        QTest::newRow("quality of nothing") << QStringList{"quality"} << "missing";
+        QTest::newRow("quality of no texts") << QStringList{"quality", "bundled", "--texts", "0"} << "--texts";
+        QTest::newRow("precisions of a scenario") << QStringList{"quality", "x.json", "--dtype", "f16"} << "--dtype";
         QTest::newRow("not built yet") << QStringList{"diff", "a", "b"} << "not built yet";
         QTest::newRow("recording") << QStringList{"run", "x.json", "--record", "y.kvt"} << "not built yet";
     }
@@ -76,6 +79,8 @@ private Q_SLOTS:
         QTest::newRow("no display") << QStringList{} << "no display";
         QTest::newRow("no such scenario") << QStringList{"run", "/nowhere/x.json"} << "/nowhere/x.json";
         QTest::newRow("no such model") << QStringList{"tokenize", "/nowhere/m.gguf", "--text", "x"} << "/nowhere/m.gguf";
+        QTest::newRow("no such reference") << QStringList{"quality", "bundled:mqa", "--reference", "x"} << "'x'";
+        QTest::newRow("a text too short to measure") << QStringList{"quality", "bundled:mqa", "--text", resources + "/models/gqa/generation_config.json"} << "256 are needed";
         QTest::newRow("no such bundled model") << QStringList{"tokenize", "bundled:mla2", "--text", "x"} << "mla2";
     }
 
@@ -98,6 +103,27 @@ private Q_SLOTS:
         QVERIFY(document.value("ids").toArray().size() > 5);
         QCOMPARE(document.value("ids").toArray().size(), document.value("pieces").toArray().size());
         QVERIFY(outcome.err.isEmpty());
+    }
+
+    void qualityPrintsOneDocumentWithIntervalsAndKeepsIt() {
+        const QString home = m_folder.filePath(QStringLiteral("quality"));
+        const Outcome outcome = kvloupe({QStringLiteral("quality"), QStringLiteral("bundled:mqa"), QStringLiteral("--dtype"), QStringLiteral("f32,f16"),
+                                         QStringLiteral("--texts"), QStringLiteral("4"), QStringLiteral("--questions"), QStringLiteral("8"), QStringLiteral("--json")}, home);
+        QCOMPARE(outcome.status, 0);
+        const QJsonObject report = QJsonDocument::fromJson(outcome.out).object();
+        QCOMPARE(report.value(QStringLiteral("text")).toString(), QStringLiteral("4 stories"));
+        QCOMPARE(report.value(QStringLiteral("questions")).toInt(), 8);
+        QCOMPARE(report.value(QStringLiteral("reference")).toString(), QStringLiteral("f32"));
+        const QJsonArray lanes = report.value(QStringLiteral("lanes")).toArray();
+        QCOMPARE(lanes.size(), 2);
+        QVERIFY(lanes.at(0).toObject().value(QStringLiteral("divergence")).isNull());
+        for (const QJsonValue& lane : lanes) {
+            const QJsonObject perplexity = lane.toObject().value(QStringLiteral("perplexity")).toObject();
+            const double value = perplexity.value(QStringLiteral("value")).toDouble();
+            QVERIFY(value > 1 && value < 10);
+            QVERIFY(perplexity.value(QStringLiteral("low")).toDouble() < value && value < perplexity.value(QStringLiteral("high")).toDouble());
+        }
+        QVERIFY(QFile::exists(home + QStringLiteral("/.local/share/kvloupe/quality.json")));
     }
 
     void devicesNameTheProcessorAndSayWhyThereIsNoGpu() {

@@ -26,6 +26,7 @@ LaneQuality lane(const std::string& name, const std::string& key, double perplex
     lane.blocks = {{0, 63, figure(perplexity + 1), {}}, {64, 127, figure(perplexity), {}}};
     lane.recall = {{2, 20, figure(0.5)}, {4, 240, {}}};
     lane.recall_total = {0, 0, figure(0.5)};
+    lane.steps = {{1, 3, 4.5, compared ? 0.25 : 0, compared ? 0.5 : 1}, {2, 2, 1.25, 0, 1}};
     lane.seconds = 1.5;
     if (!compared) return lane;
     lane.perplexity_ratio = figure(1.001);

@@ -133,6 +133,10 @@ void figuresOfGivenScoresAreThoseCountedByHand(Check& check) {
     CHECK_EQUAL(quality.first_difference.size(), std::size_t(2));
     CHECK_THAT(quality.first_difference[0] == std::optional<std::uint32_t>(3));
     CHECK_THAT(!quality.first_difference[1]);
+    CHECK_EQUAL(quality.steps.size(), std::size_t(3));
+    const QualityStep last{3, 2, (6.0 + 4.0) / 2, (0.5 + 0.25) / 2, 0.5};  // of two texts one agrees
+    CHECK_THAT(quality.steps[2] == last);
+    CHECK_EQUAL(quality.steps[0].agreement, 1.0);
     CHECK_EQUAL(quality.blocks.size(), std::size_t(1));
     CHECK_EQUAL(quality.blocks[0].perplexity.value, quality.perplexity.value);
     CHECK_EQUAL(quality.recall.size(), std::size_t(2));
