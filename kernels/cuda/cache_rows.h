@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/codes.h"
 #include "kernels/cuda/kernels.h"
+#include "kernels/cuda/super_packs.h"
 
 #include <cstdint>
 
