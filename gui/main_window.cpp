@@ -7,6 +7,7 @@
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
+#include "gui/quality_measurement.h"
 #include "gui/start_page.h"
 #include "gui/tab_page.h"
 #include "views/format.h"
