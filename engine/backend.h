@@ -42,7 +42,6 @@ struct MemoryCounters {
     std::uint64_t kv_cache = 0;
     std::uint64_t activations = 0;
     std::uint64_t host_blocks = 0;  // room for swapped-out blocks, in main memory
-    std::uint64_t rounding = 0;     // of all of them: what fills allocations up to whole units
 };
 
 // A device buffer. Freed by its owner's destructor through the backend that made it; must not outlive it.

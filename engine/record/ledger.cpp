@@ -112,6 +112,14 @@ private:
         measure(added, mapped + copied, source, parts);
     }
 
+    // Buffers begin and end at whole units: at most 512 bytes a part, of K and V, blocks and pages, and the scales. More than
+    // that is no filling.
+    std::uint64_t rounding() const {
+        const std::uint64_t most = 512 * (4 * std::uint64_t{m_layout.places} + 1);
+        return m_info.memory.kv_rounding <= most ? m_info.memory.kv_rounding : 0;
+    }
+    static constexpr const char* rounding_why = "buffers are filled up to whole units";
+
     void pool() {
         std::string how = counted(m_info.blocks, "block") + " × " + grouped(m_layout.block_bytes) + " B";
         if (m_info.residual_pages > 0)
@@ -122,21 +130,22 @@ private:
         const auto measured = counted_pool();
         if (!measured) return;
         Parts parts;
-        parts.add(m_info.memory.kv_rounding, "allocations are filled up to whole units");
+        parts.add(rounding(), rounding_why);
         measure(added, *measured, "the allocator's counter for KV caches, after less before", parts);
     }
 
     // What a block is charged of that belongs to no block: scales beside the blocks, and filling.
     std::int64_t spread() const {
-        return m_info.blocks == 0 ? 0 : wide((m_layout.fixed_bytes + m_info.memory.kv_rounding) / m_info.blocks);
+        return m_info.blocks == 0 ? 0 : wide((m_layout.fixed_bytes + rounding()) / m_info.blocks);
     }
-    static constexpr const char* spread_why = "scales beside the blocks and the filling of allocations, spread over all blocks";
+    static constexpr const char* spread_why = "scales beside the blocks and the filling of buffers, spread over all blocks";
 
     void block() {
         LedgerEntry& added = entry("block", m_layout.block_bytes, places_text());
         Parts parts;
         parts.add(spread(), spread_why);
-        measure(added, m_info.block_bytes, "bytes of the pool's buffers, residual pages aside ÷ " + counted(m_info.blocks, "block"), parts);
+        measure(added, m_info.block_bytes,
+                "bytes of the pool's buffers, residual pages aside ÷ " + counted(m_info.blocks, "block"), parts);
     }
 
     // "16 slots × (4 layers × 512 B + 2 layers × 256 B)".
@@ -148,7 +157,8 @@ private:
         for (const LayerInfo& layer : m_info.layer_infos)
             if (layer.group == fullest) ++layers[static_cast<std::uint64_t>(std::llround(layer.bytes_per_token()))];
         std::string text;
-        for (const auto& [bytes, count] : layers) text += (text.empty() ? "" : " + ") + counted(count, "layer") + " × " + grouped(bytes) + " B";
+        for (const auto& [bytes, count] : layers)
+            text += (text.empty() ? "" : " + ") + counted(count, "layer") + " × " + grouped(bytes) + " B";
         const std::size_t groups = m_layout.group_block_bytes.size();
         text = counted(m_info.block_size, "slot") + " × " + (layers.size() > 1 ? "(" + text + ")" : text);
         return groups > 1 ? text + "; " + grouped(groups) + " cache groups share " + counted(m_layout.places, "place") : text;
@@ -158,7 +168,8 @@ private:
 
     void in_use() {
         std::string how = counted(m_step.used_blocks, "block") + " in use × " + grouped(m_layout.block_bytes) + " B";
-        if (m_info.residual_pages > 0) how += " + " + counted(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
+        if (m_info.residual_pages > 0)
+            how += " + " + counted(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
         LedgerEntry& added = entry("KV in use", m_step.used_blocks * m_layout.block_bytes + pages_in_use(), how);
         Parts parts;
         parts.add(wide(m_step.used_blocks) * spread(), spread_why);
@@ -226,8 +237,9 @@ private:
         const std::uint64_t rest = m_layout.pool_bytes(m_info.blocks, m_info.residual_pages) - beside - m_layout.fixed_bytes;
         if (!measured || *measured < rest) return;
         Parts parts;
-        parts.add(m_info.memory.kv_rounding, "allocations are filled up to whole units");
-        measure(added, *measured - rest, "the pool by the allocator's counter less " + grouped(rest) + " B of codes and residual pages", parts);
+        parts.add(rounding(), rounding_why);
+        measure(added, *measured - rest,
+                "the pool by the allocator's counter less " + grouped(rest) + " B of codes and residual pages", parts);
     }
 
     void residual_pages() {
@@ -239,8 +251,9 @@ private:
         const auto measured = counted_pool();
         if (!measured || *measured < blocks) return;
         Parts parts;
-        parts.add(m_info.memory.kv_rounding, "allocations are filled up to whole units");
-        measure(added, *measured - blocks, "the pool by the allocator's counter less " + grouped(blocks) + " B of blocks and scales", parts);
+        parts.add(rounding(), rounding_why);
+        measure(added, *measured - blocks,
+                "the pool by the allocator's counter less " + grouped(blocks) + " B of blocks and scales", parts);
     }
 
     void host_blocks() {

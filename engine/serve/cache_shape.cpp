@@ -13,7 +13,9 @@ namespace {
 constexpr std::uint32_t usual_group = 32, usual_residual = 128;  // FORMATS 3.8
 
 bool is_kivi(DType type) { return type == DType::kivi2 || type == DType::kivi4; }
-bool has_choice(DType type) { return type == DType::fp8_e4m3 || type == DType::fp8_e5m2 || type == DType::int8 || type == DType::int4; }
+bool has_choice(DType type) {
+    return type == DType::fp8_e4m3 || type == DType::fp8_e5m2 || type == DType::int8 || type == DType::int4;
+}
 
 DType of_layer(const std::vector<DType>& types, std::uint32_t layer) { return types.size() == 1 ? types.front() : types[layer]; }
 
@@ -57,8 +59,8 @@ public:
     void tell(std::vector<std::string>& notes) const {
         if (m_group == 0) return;
         if (!m_cache.group && m_group != usual_group)
-            notes.push_back("Groups of " + std::to_string(m_group) + " instead of " + std::to_string(usual_group) + " share a scale, because blocks of " +
-                            std::to_string(m_cache.block_size) + " tokens or the heads hold no more");
+            notes.push_back("Groups of " + std::to_string(m_group) + " instead of " + std::to_string(usual_group) +
+                            " share a scale, because blocks of " + std::to_string(m_cache.block_size) + " tokens or the heads hold no more");
         if (!m_cache.residual && m_residual != usual_residual)
             notes.push_back("The newest " + std::to_string(m_residual) + " instead of " + std::to_string(usual_residual) +
                             " tokens stay in f16: whole blocks of " + std::to_string(m_cache.block_size));
@@ -159,7 +161,8 @@ void set_spans(const ModelConfig& config, const LaneOptions& lane, CacheShape& s
     }
     if (lane.kv_cache && hidden && keeps_everything(cache))
         shape.notes.push_back(std::string("What the model's windows hide is kept all the same: ") +
-                              (cache.kind == CacheKind::contiguous ? "a contiguous region gives up no blocks" : "a radix index needs all blocks of a prefix"));
+                              (cache.kind == CacheKind::contiguous ? "a contiguous region gives up no blocks"
+                                                                   : "a radix index needs all blocks of a prefix"));
     shape.cache_groups = split(kinds_of(kept));
     shape.groups.assign(config.layers, 0);
     for (std::uint32_t group = 0; group < shape.cache_groups.size(); ++group) {
@@ -178,8 +181,8 @@ Result<void> check_places(const CacheShape& shape) {
         const KvLayerShape*& other = first[layer.place];
         if (!other) other = &layer;
         if (layer.keys == other->keys && layer.values == other->values && layer.kv_heads == other->kv_heads) continue;
-        return Error{"cache.dtype: layers with different windows share memory here, and one of them keeps its newest tokens in f16, so they "
-                     "cannot have different precisions",
+        return Error{"cache.dtype: layers with different windows share memory here, and one of them keeps its newest tokens in "
+                     "f16, so they cannot have different precisions",
                      "Give all layers the same precision, or none of them kivi2 or kivi4."};
     }
     return {};
@@ -211,7 +214,8 @@ Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& 
     if (auto alike = check_places(shape); !alike) return alike.error();
     // Every sequence keeps less than the residual and the block after it; a step adds what it computes before it is quantised.
     const std::uint64_t of_sequence = shape.residual / shape.block_size + 2;
-    const std::uint64_t pages = lane.scheduler.max_num_seqs * of_sequence + blocks_for(lane.scheduler.max_num_batched_tokens, shape.block_size);
+    const std::uint64_t pages =
+        lane.scheduler.max_num_seqs * of_sequence + blocks_for(lane.scheduler.max_num_batched_tokens, shape.block_size);
     shape.most_pages = static_cast<std::uint32_t>(std::min<std::uint64_t>(pages * shape.cache_groups.size(), UINT32_MAX));
     return shape;
 }

@@ -85,14 +85,14 @@ Result<void> Lane::take_memory() {
     m_cache_memory = std::move(*memory);
     const MemoryCounters pool = backend.memory();
     m_memory.kv_cache = m_kv_bytes = pool.kv_cache - before.kv_cache;
-    m_memory.kv_rounding = pool.rounding - before.rounding;
+    // What the buffers say of themselves, not the counter: memory that is in no buffer stays a residual.
+    m_memory.kv_rounding = m_cache_memory->bytes() - std::min(m_cache_memory->bytes(), m_shape.pool_bytes(m_setup.blocks));
     if (host_blocks == 0) return {};
     auto host = backend.host_blocks(*m_cache_memory, host_blocks);
     if (!host) return host.error();
     m_host_memory = std::move(*host);
-    const MemoryCounters all = backend.memory();
-    m_memory.host_blocks = all.host_blocks - pool.host_blocks;
-    m_memory.host_rounding = all.rounding - pool.rounding;
+    m_memory.host_blocks = backend.memory().host_blocks - pool.host_blocks;
+    m_memory.host_rounding = m_host_memory->bytes() - std::min(m_host_memory->bytes(), host_blocks * m_layout.block_bytes);
     return {};
 }
 

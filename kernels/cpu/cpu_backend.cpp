@@ -32,7 +32,7 @@ public:
     }
 
     MemoryCounters memory() const override {
-        return {0, m_counters.kv_cache.load(), m_counters.activations.load(), m_counters.host_blocks.load(), 0};
+        return {0, m_counters.kv_cache.load(), m_counters.activations.load(), m_counters.host_blocks.load()};
     }
 
     Result<std::unique_ptr<KvCache>> kv_cache(const KvCacheShape& shape, Purpose purpose) override {

@@ -37,8 +37,7 @@ public:
         return purpose == Purpose::weights ? m_weights : purpose == Purpose::kv_cache ? m_kv_cache : m_activations;
     }
     std::atomic<std::uint64_t>& host_counter() { return m_host_blocks; }
-    std::atomic<std::uint64_t>& rounding_counter() { return m_rounding; }
-    MemoryCounters memory() const { return {m_weights.load(), m_kv_cache.load(), m_activations.load(), m_host_blocks.load(), m_rounding.load()}; }
+    MemoryCounters memory() const { return {m_weights.load(), m_kv_cache.load(), m_activations.load(), m_host_blocks.load()}; }
 
     struct Room {
         std::uint64_t free = 0, total = 0;
@@ -58,7 +57,7 @@ private:
     std::string m_label;
     std::uint32_t m_processors;
     DeviceFault m_fault;
-    std::atomic<std::uint64_t> m_weights{0}, m_kv_cache{0}, m_activations{0}, m_host_blocks{0}, m_rounding{0};
+    std::atomic<std::uint64_t> m_weights{0}, m_kv_cache{0}, m_activations{0}, m_host_blocks{0};
 };
 
 }  // namespace kvloupe::cuda

@@ -58,14 +58,12 @@ Result<std::unique_ptr<KvCache>> CudaKvCache::make(Card& card, OverflowCounters&
     cache->m_shape = shape;
     cache->m_layout = *layout;
     cache->m_memory = std::move(*memory);
-    card.rounding_counter() += layout->rounding(shape);
     return std::unique_ptr<KvCache>(std::move(cache));
 }
 
 CudaKvCache::~CudaKvCache() {
     m_card.forget_passes();
     m_counters.give_back(m_counter);
-    m_card.rounding_counter() -= m_layout.rounding(m_shape);
 }
 
 std::byte* CudaKvCache::keys_of(std::uint32_t block, std::uint32_t layer) const {

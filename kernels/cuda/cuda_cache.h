@@ -17,10 +17,6 @@ struct CacheLayout {
     std::uint64_t block_key_bytes = 0, block_value_bytes = 0;  // of one block of one layer
     std::uint64_t layer_bytes() const { return key_bytes + value_bytes; }
 
-    std::uint64_t rounding(const KvCacheShape& shape) const {
-        return (layer_bytes() - (block_key_bytes + block_value_bytes) * shape.blocks) * shape.layers.size();
-    }
-
     // Errors: a shape with a zero, a precision that is not a float, more bytes than any memory has.
     static Result<CacheLayout> of(const KvCacheShape& shape);
 };

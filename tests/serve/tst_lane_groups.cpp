@@ -128,6 +128,13 @@ void swappedGroupsComeBackAsTheyWere(Check& check) {
         auto s = session_of(generated_model({0, 16, 16}), R"("lanes": [{"cache": {"dtype": "f32", "block_size": 4, )" + more + R"(}, "scheduler": {"preemption": "swap", "swap_blocks": 60}}],
             "requests": [)" + small_request("a", 30, 30) + "," + small_request("b", 25, 30) + "]", options(&logits));
         if (auto ran = s->run_to_end(); !ran) check.fail(ran.error().message(), __FILE__, __LINE__);
+        bool host = false;
+        const LaneRecord& lane = s->recording()->lane(lane0);
+        for (const LedgerEntry& entry : ledger(lane, lane.step_count() / 2)) {
+            if (entry.unexplained != 0) check.fail(entry.what + ": " + entry.residual_why, __FILE__, __LINE__);
+            host = host || (entry.what == "host blocks" && *entry.measured == 60 * lane.info().block_bytes);
+        }
+        if (!host) check.fail("host blocks are not accounted for", __FILE__, __LINE__);
         return std::pair{logits, all(*s->recording(), EventKind::swap_in).size()};
     };
     const auto [roomy, none] = run(R"("blocks": 200)");

@@ -56,6 +56,7 @@ void everyPrecisionRunsAndIsAccountedFor(Check& check, const PrecisionCase& row)
     if (row.bytes > 0)
         for (const LayerInfo& layer : lane.info().layer_infos) CHECK_EQUAL(layer.bytes_per_token(), row.bytes);
     else CHECK_EQUAL(lane.info().cache_dtype, "mixed");
+    CHECK_EQUAL(lane.info().memory.kv_rounding, std::uint64_t(0));  // the CPU's buffers are as large as they were asked for
     for (std::size_t step = 0; step < lane.step_count(); ++step) {
         const auto entries = ledger(lane, step);
         CHECK_THAT(entries.size() >= 7);

@@ -2,6 +2,7 @@
 //
 // "blocks": "auto" on a device with memory of its own fills the chosen share of it, and what does not fit is said with
 // its sizes.
+#include "engine/record/ledger.h"
 #include "engine/record/results.h"
 #include "engine/serve/pool_size.h"
 #include "tests/serve/support.h"
@@ -178,6 +179,15 @@ void theSummarySaysWhatTheDriverSaysBesideWhatIsAccounted(Check& check) {
     CHECK_THAT(bytes("activation_bytes") > 0 && bytes("weight_bytes") > 0);
     CHECK_EQUAL(bytes("kv_cache_bytes"), pool(**made, 0));
     CHECK_EQUAL(summary.at("origins").at("residual_bytes").get<std::string>(), "derived");
+    // The ledger has the same beside its prediction, and the copy of the weights.
+    const Recording& recording = *(*made)->recording();
+    std::map<std::string, LedgerEntry> entries;
+    for (LedgerEntry& entry : ledger(recording.lane(lane0), 2, recording.device_memory())) entries[entry.what] = entry;
+    CHECK_EQUAL(*entries.at("device memory").measured, bytes("used_bytes"));
+    CHECK_EQUAL(entries.at("device memory").residual, std::int64_t(7 * mib));
+    CHECK_EQUAL(*entries.at("weights").measured, recording.lane(lane0).info().memory.weights);
+    CHECK_EQUAL(recording.lane(lane0).info().memory.mapped_weights, std::uint64_t(0));
+    for (const auto& [what, entry] : entries) CHECK_OR_SAY(entry.unexplained == 0, what + ": " + entry.residual_why);
     // A CPU has no memory of its own to speak of.
     auto plain = session(R"("requests": [)" + request("a", 5, 3) + "]");
     const json of_plain = json::parse(summary_json(*plain->recording()));
