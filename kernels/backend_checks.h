@@ -6,6 +6,7 @@
 #include "engine/backend.h"
 
 #include <string>
+#include <utility>
 
 namespace kvloupe {
 
@@ -52,15 +53,31 @@ inline std::string text_of(const KvCacheShape& shape) {
            std::to_string(layer.key_dim) + " values";
 }
 
+// Rows that a Hadamard matrix turns: twice the largest in use, the latents of DeepSeek.
+inline constexpr std::uint32_t widest_turned_row = 1024;
+
 // who: "The CPU", for a precision that it cannot keep.
 inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who) {
     bool empty = shape.layers.empty() || shape.blocks == 0 || shape.block_size == 0;
     for (const KvLayerShape& layer : shape.layers) empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || layer.value_dim == 0;
     if (empty) return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
-    for (const KvLayerShape& layer : shape.layers)
-        for (DType type : {layer.keys.dtype, layer.values.dtype})
-            if (!is_float(type))
-                return Error{who + " cannot keep a KV cache in " + std::string(name_of(type)), "Choose f32, f16 or bf16"};
+    for (const KvLayerShape& layer : shape.layers) {
+        if (auto keys = layer.key_plane(shape.block_size); !keys) return keys.error();
+        if (auto values = layer.value_plane(shape.block_size); !values) return values.error();
+        const bool joint = layer.keys.scale == KvScale::joint;
+        if (joint != (layer.values.scale == KvScale::joint) || (joint && layer.keys.dtype != layer.values.dtype))
+            return Error{who + " cannot keep K in " + text_of(layer.keys) + " beside V in " + text_of(layer.values),
+                         "A scale for K and V together needs the same precision for both"};
+        if ((layer.keys.keeps_residual() || layer.values.keeps_residual()) && shape.residual_pages == 0)
+            return Error{"A KV cache in " + text_of(layer.keys.keeps_residual() ? layer.keys : layer.values) + " has no pages for its newest tokens",
+                         "This is a defect of the program"};
+        for (auto [format, width] : {std::pair{&layer.keys, layer.key_dim}, std::pair{&layer.values, layer.value_dim}})
+            if (format->rotate && width > widest_turned_row)
+                return Error{who + " cannot rotate rows of " + std::to_string(width) + " values", "Remove \"rotate\" for this model"};
+        if (layer.place >= shape.layers.size())
+            return Error{"A layer of a KV cache has place " + std::to_string(layer.place) + " of " + std::to_string(shape.layers.size()),
+                         "This is a defect of the program"};
+    }
     return {};
 }
 

@@ -77,6 +77,55 @@ void quantise_q4_1(const float* x, std::byte* out) {
     store_nibbles(codes, out + 4);
 }
 
+// The fifth bits of 32 codes are one word, bit j of element j; the lower four lie as in q4_0.
+void store_fifth_bits(const std::uint8_t (&codes)[pack], std::byte* high, std::byte* low) {
+    std::uint32_t bits = 0;
+    std::uint8_t nibbles[pack];
+    for (std::size_t j = 0; j < pack; ++j) {
+        bits |= static_cast<std::uint32_t>(codes[j] >> 4) << j;
+        nibbles[j] = codes[j] & 15;
+    }
+    store(high, bits);
+    store_nibbles(nibbles, low);
+}
+
+void quantise_q5_0(const float* x, std::byte* out) {
+    float extreme = 0;  // as in q4_0
+    for (std::size_t j = 0; j < pack; ++j)
+        if (std::fabs(x[j]) > std::fabs(extreme)) extreme = x[j];
+    const float d = extreme / -16.0f;
+    const float inverse = d != 0 ? 1.0f / d : 0.0f;
+    store(out, f32_to_f16(d));
+    std::uint8_t codes[pack];
+    for (std::size_t j = 0; j < pack; ++j) codes[j] = clamp_code(x[j] * inverse + 16.5f, 31);
+    store_fifth_bits(codes, out + 2, out + 6);
+}
+
+void quantise_q5_1(const float* x, std::byte* out) {
+    const auto [low, high] = std::minmax_element(x, x + pack);
+    const float minimum = *low;
+    const float d = (*high - minimum) / 31.0f;
+    const float inverse = d != 0 ? 1.0f / d : 0.0f;
+    store(out, f32_to_f16(d));
+    store(out + 2, f32_to_f16(minimum));
+    std::uint8_t codes[pack];
+    for (std::size_t j = 0; j < pack; ++j) codes[j] = clamp_code((x[j] - minimum) * inverse + 0.5f, 31);
+    store_fifth_bits(codes, out + 4, out + 8);
+}
+
+void dequantise_q5(bool shifted, const std::byte* block, float* row) {
+    const float d = load_f16(block);
+    const float m = shifted ? 0.0f : load_f16(block + 2);
+    const int zero = shifted ? 16 : 0;
+    const std::uint32_t bits = load<std::uint32_t>(block + (shifted ? 2 : 4));
+    const std::byte* const nibbles = block + (shifted ? 6 : 8);
+    for (std::size_t j = 0; j < pack; ++j) {
+        const int byte = std::to_integer<int>(nibbles[j % (pack / 2)]);
+        const int code = (j < pack / 2 ? byte & 15 : byte >> 4) | static_cast<int>((bits >> j) & 1u) << 4;
+        row[j] = static_cast<float>(code - zero) * d + m;
+    }
+}
+
 }  // namespace
 
 void dequantise_row(DType type, const std::byte* packed, std::span<float> out) {
@@ -110,6 +159,8 @@ void dequantise_row(DType type, const std::byte* packed, std::span<float> out) {
             }
             break;
         }
+        case DType::q5_0: dequantise_q5(true, block, row); break;
+        case DType::q5_1: dequantise_q5(false, block, row); break;
         default: assert(!"a type without expansion"); break;
         }
     }
@@ -130,6 +181,8 @@ void quantise_row(DType type, std::span<const float> values, std::byte* packed) 
         case DType::q8_0: quantise_q8_0(row, block); break;
         case DType::q4_0: quantise_q4_0(row, block); break;
         case DType::q4_1: quantise_q4_1(row, block); break;
+        case DType::q5_0: quantise_q5_0(row, block); break;
+        case DType::q5_1: quantise_q5_1(row, block); break;
         default: assert(!"a type without quantisation"); break;
         }
     }

@@ -89,6 +89,9 @@ Result<KvPlane> KvPlane::of(const KvFormat& format, KvPart part, std::uint32_t h
             return Error{"Groups of " + std::to_string(format.group) + (part == KvPart::keys ? " tokens" : " channels") +
                              " do not divide " + (part == KvPart::keys ? "blocks of " : "heads of ") + std::to_string(in_group),
                          "Give a \"group\" that divides the block size and the head size, or another block size"};
+        if (part == KvPart::values && format.group % elements_per_pack(type) != 0)
+            return Error{"Groups of " + std::to_string(format.group) + " channels do not fill whole bytes with " + precision(format) + " codes",
+                         "Give a \"group\" of a multiple of " + std::to_string(elements_per_pack(type))};
         if (format.residual % block_size != 0)
             return Error{"A residual of " + std::to_string(format.residual) + " tokens is no multiple of the block size " +
                              std::to_string(block_size), "Give a multiple of the block size"};
@@ -97,8 +100,10 @@ Result<KvPlane> KvPlane::of(const KvFormat& format, KvPart part, std::uint32_t h
         else plane.scale_bytes = std::uint64_t{head_dim} / format.group * pair;
         plane.residual_page_bytes = std::uint64_t{heads} * block_size * head_dim * f16_bytes;
     }
-    plane.row_block_bytes = block_size * (plane.code_bytes + plane.scale_bytes) + plane.group_scale_bytes;
-    if (__builtin_mul_overflow(plane.row_block_bytes, std::uint64_t{plane.rows()}, &plane.block_bytes))
+    const std::uint64_t token_bytes = plane.code_bytes + plane.scale_bytes;  // below 2^64 as heads and their size are 32 bits
+    if (__builtin_mul_overflow(token_bytes, std::uint64_t{block_size}, &plane.row_block_bytes) ||
+        __builtin_add_overflow(plane.row_block_bytes, plane.group_scale_bytes, &plane.row_block_bytes) ||
+        __builtin_mul_overflow(plane.row_block_bytes, std::uint64_t{plane.rows()}, &plane.block_bytes))
         return Error{"A block of " + std::to_string(block_size) + " tokens is larger than any memory", "Use smaller blocks"};
     return plane;
 }

@@ -12,7 +12,10 @@ void add_stages(std::vector<StageRecord>& stages, std::span<const StageTiming> t
     for (const StageTiming& timing : timings) {
         const auto same = [&](const StageRecord& s) { return s.kind == timing.kind && s.layer == timing.layer; };
         auto stage = stages.begin() + static_cast<std::ptrdiff_t>(std::min(place, stages.size()));
-        if (stage != stages.end() && !same(*stage)) stage = std::find_if(stages.begin(), stages.end(), same);
+        if (stage == stages.end() || !same(*stage)) {
+            const auto newest = std::find_if(stages.rbegin(), stages.rend(), same);  // parts of a stage follow each other closely
+            stage = newest == stages.rend() ? stages.end() : newest.base() - 1;
+        }
         if (stage == stages.end()) {
             StageRecord added;
             added.kind = timing.kind;

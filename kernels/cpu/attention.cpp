@@ -5,6 +5,8 @@
 #include "kernels/cpu/attention.h"
 
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_quantise.h"
+#include "kernels/cpu/kv_rows.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,8 +31,7 @@ AttentionState state_at(float* memory, const AttentionShape& shape) {
 std::uint64_t query_floats(const AttentionShape& shape) { return (std::uint64_t{tile_queries} * shape.head_dim + 15) / 16 * 16; }
 
 std::uint64_t scratch_bytes(const AttentionShape& shape) {
-    return (tile_scratch_floats + 2 * query_floats(shape) + 2 * state_floats(shape)) * sizeof(float) +
-           2 * tile_tokens * sizeof(std::uint64_t);
+    return (tile_scratch_floats + 2 * query_floats(shape) + 2 * state_floats(shape)) * sizeof(float);
 }
 
 bool same_plan(const AttentionShape& a, const AttentionShape& b) {
@@ -44,6 +45,11 @@ TileSpan inside(const SeenKeys& keys, std::uint32_t first) {
         return position <= first ? 0 : std::min(tile_tokens, position - first);
     };
     return {clip(keys.sinks), clip(keys.begin), clip(keys.end)};
+}
+
+// Bytes of the rows of one tile, K and V.
+std::uint64_t room_bytes(const CpuKvCache& cache, std::uint32_t layer) {
+    return tile_room_bytes(cache.keys(layer)) + tile_room_bytes(cache.values(layer));
 }
 
 bool grow(AlignedBytes& bytes, std::uint64_t wanted, Counters& counters) {
@@ -69,15 +75,18 @@ void soften_seen(const SeenKeys& keys, float* weights) {
 
 }  // namespace
 
-Attention::Scratch Attention::scratch(const AttentionShape& shape, unsigned thread) const {
+Attention::Scratch Attention::scratch(const Call& call, unsigned thread) const {
+    const AttentionShape& shape = call.shape;
     std::byte* base = m_scratch.data() + thread * scratch_bytes(shape);
     float* tile = reinterpret_cast<float*>(base);
     float* q = tile + tile_scratch_floats;
     float* sink_q = q + query_floats(shape);
     float* first = sink_q + query_floats(shape);
     float* second = first + state_floats(shape);
-    return {tile, q, sink_q, state_at(first, shape), state_at(second, shape),
-            reinterpret_cast<std::uint64_t*>(second + state_floats(shape))};
+    const CpuPlane& keys = call.cache.keys(call.layer);
+    std::byte* room = m_rooms.data() + thread * room_bytes(call.cache, call.layer);
+    return {tile, q, sink_q, state_at(first, shape), state_at(second, shape), tile_room(keys, room),
+            tile_room(call.cache.values(call.layer), room + tile_room_bytes(keys))};
 }
 
 Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
@@ -89,9 +98,10 @@ Attention::Planned& Attention::planned_for(const AttentionShape& shape) {
     return *m_planned.emplace_back(std::make_unique<Planned>(Planned{shape, false, {}, {}, {}}));
 }
 
-bool Attention::make_room(const Planned& planned, const AttentionShape& shape) {
+bool Attention::make_room(const Planned& planned, const AttentionShape& shape, std::uint64_t rooms) {
     const std::size_t groups = planned.plan.groups.size();
     if (!grow(m_scratch, m_pool.threads() * scratch_bytes(shape), m_counters)) return false;
+    if (!grow(m_rooms, m_pool.threads() * rooms, m_counters)) return false;
     if (!grow(m_states, planned.plan.states * state_floats(shape) * sizeof(float), m_counters)) return false;
     if (m_tiles_left_size >= groups) return true;
     m_tiles_left.reset(new (std::nothrow) std::atomic<std::uint32_t>[groups * 2]);
@@ -100,7 +110,7 @@ bool Attention::make_room(const Planned& planned, const AttentionShape& shape) {
 }
 
 // Plans once per batch and span; memory grows here and is kept. Null: there is none.
-const Attention::Planned* Attention::prepare(const Batch& batch, const AttentionShape& shape) {
+const Attention::Planned* Attention::prepare(const Batch& batch, const AttentionShape& shape, std::uint64_t rooms) {
     try {
         Planned& planned = planned_for(shape);
         if (!planned.valid) {
@@ -114,7 +124,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
             }
             planned.valid = true;
         }
-        if (!make_room(planned, shape)) return nullptr;
+        if (!make_room(planned, shape, rooms)) return nullptr;
         for (std::size_t g = 0; g < planned.plan.groups.size(); ++g)
             m_tiles_left[g].store(planned.plan.groups[g].tiles, std::memory_order_relaxed);
         return &planned;
@@ -125,7 +135,7 @@ const Attention::Planned* Attention::prepare(const Batch& batch, const Attention
 
 bool Attention::run(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                     std::uint32_t layer, float* out) {
-    const Planned* planned = prepare(batch, shape);
+    const Planned* planned = prepare(batch, shape, room_bytes(cache, layer));
     const auto fail = [&] {
         const std::uint64_t count = std::uint64_t{batch.rows()} * shape.query_heads * value_dim_of(shape);
         std::fill(out, out + count, std::numeric_limits<float>::quiet_NaN());
@@ -136,7 +146,7 @@ bool Attention::run(const Batch& batch, const float* q, const AttentionShape& sh
     if (shape.form == AttentionForm::materialised) return run_materialised(call) || fail();
     const std::vector<AttentionTask>& tasks = planned->plan.tasks;
     m_pool.run(static_cast<std::uint32_t>(tasks.size()), [&](std::uint32_t task, unsigned thread) {
-        run_task(call, tasks[task], scratch(shape, thread));
+        run_task(call, tasks[task], scratch(call, thread));
     });
     return true;
 }
@@ -161,8 +171,17 @@ void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sin
             std::memcpy(turned + query * (d - latent), from + latent, (d - latent) * sizeof(float));
         }
     }
+    // Keys that a Hadamard matrix has turned meet queries that it has turned: their product is the same (Q4).
+    const std::uint32_t first_width = latent == 0 ? d : latent;
+    const auto hadamard_of = [&](float* q) {
+        if (call.cache.keys(call.layer).plane.format.rotate)
+            for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(q + std::size_t{query} * first_width, first_width);
+        if (latent == 0 || !call.cache.values(call.layer).plane.format.rotate) return;
+        float* rest = q + (turned - scratch.q);
+        for (std::uint32_t query = 0; query < group.queries(); ++query) hadamard(rest + std::size_t{query} * (d - latent), d - latent);
+    };
     if (!sinks || !call.shape.span.rank) {
-        scratch.sink_q = scratch.q;
+        hadamard_of(scratch.sink_q = scratch.q);
         return;
     }
     std::memcpy(scratch.sink_q, scratch.q, query_floats(call.shape) * sizeof(float));
@@ -171,6 +190,8 @@ void Attention::pack_queries(const Call& call, const QueryGroup& group, bool sin
         if (call.planned.dropped[group.first_row + row] > 0)
             call.planned.turn_back.rotate(group.first_row + row, back + std::uint64_t{row} * group.heads * (d - latent), group.heads,
                                           d - latent);
+    hadamard_of(scratch.q);
+    hadamard_of(scratch.sink_q);
 }
 
 void Attention::run_task(const Call& call, const AttentionTask& task, const Scratch& scratch) {
@@ -215,25 +236,16 @@ TileSpan Attention::find_spans(const Call& call, const QueryGroup& group, std::u
 void Attention::find_rows(const Call& call, const QueryGroup& group, std::uint32_t first, const Scratch& scratch, TileWork& work) {
     const KvLayerShape& cache = call.cache.shape().layers[call.layer];
     const Batch::Sequence& sequence = call.batch.sequences[group.sequence];
-    const std::uint32_t* table =
-        call.batch.block_tables.data() + sequence.table_begin + std::size_t{call.shape.group} * sequence.table_size;
+    // The block table in the shape's group, and the f16 pages beside it.
+    const std::size_t begin = sequence.table_begin + std::size_t{call.shape.group} * sequence.table_size;
+    const KvTable table{call.batch.block_tables.data() + begin,
+                        call.batch.table_pages.empty() ? nullptr : call.batch.table_pages.data() + begin};
     AttentionTile& tile = work.tile;
-    // Of the tokens that someone sees; the others keep what they had.
-    const auto find = [&](KvPart part, std::uint64_t* offsets) {
-        call.cache.offsets(call.layer, part, table, group.kv_head, first, tile.any.sinks, offsets);
-        call.cache.offsets(call.layer, part, table, group.kv_head, first + tile.any.begin, tile.any.end - tile.any.begin,
-                           offsets + tile.any.begin);
-        return offsets;
-    };
-    tile.keys = call.cache.keys(call.layer);
-    tile.offsets = find(KvPart::keys, scratch.offsets);
-    tile.values = call.cache.values(call.layer);
-    tile.value_offsets = find(KvPart::values, scratch.offsets + tile_tokens);
+    tile.keys = read_tile(call.cache, call.layer, KvPart::keys, group.kv_head, table, first, tile.any, scratch.keys);
+    tile.values = read_tile(call.cache, call.layer, KvPart::values, group.kv_head, table, first, tile.any, scratch.values);
     tile.queries = group.queries();
     tile.head_dim = cache.key_dim;
     tile.value_dim = value_dim_of(call.shape);
-    tile.dtype_k = cache.keys.dtype;
-    tile.dtype_v = cache.values.dtype;
     tile.scale = call.shape.scale;
     tile.soft_cap = call.shape.soft_cap;
     tile.q = scratch.q;
@@ -242,15 +254,19 @@ void Attention::find_rows(const Call& call, const QueryGroup& group, std::uint32
     // The rotary keys are the rest of the keys, and the latents are read once more as values.
     work.rest = tile;
     work.rest.keys = tile.values;
-    work.rest.offsets = tile.value_offsets;
     work.rest.head_dim = cache.value_dim;
-    work.rest.dtype_k = cache.values.dtype;
     work.rest.q = tile.q + std::uint64_t{tile_queries} * cache.key_dim;
     work.rest.sink_q = tile.sink_q + std::uint64_t{tile_queries} * cache.key_dim;
     tile.rest = &work.rest;
     tile.values = tile.keys;
-    tile.value_offsets = tile.offsets;
-    tile.dtype_v = tile.dtype_k;
+}
+
+// A Hadamard matrix is its own inverse. With a latent the values are the latents, which are stored as keys.
+void Attention::turn_back_values(const Call& call, float* rows, std::uint32_t count) {
+    const CpuPlane& values = call.shape.latent ? call.cache.keys(call.layer) : call.cache.values(call.layer);
+    const std::uint32_t width = value_dim_of(call.shape);
+    if (!values.plane.format.rotate) return;
+    for (std::uint32_t row = 0; row < count; ++row) hadamard(rows + std::size_t{row} * width, width);
 }
 
 // One tile of a group (0 .. group.tiles - 1), into scratch.state.
@@ -266,15 +282,17 @@ void Attention::attend(const Call& call, const QueryGroup& group, std::uint32_t 
 
 void Attention::finish(const Call& call, const QueryGroup& group, const Scratch& scratch) {
     const std::uint32_t width = value_dim_of(call.shape);
-    for (std::uint32_t row = 0; row < group.rows; ++row)
+    for (std::uint32_t row = 0; row < group.rows; ++row) {
+        float* out = call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head) * width;
         for (std::uint32_t head = 0; head < group.heads; ++head)
-            finish_state(scratch.state, row * group.heads + head, width,
-                         call.out + (std::uint64_t{group.first_row + row} * call.shape.query_heads + group.first_head + head) * width);
+            finish_state(scratch.state, row * group.heads + head, width, out + std::size_t{head} * width);
+        turn_back_values(call, out, group.heads);
+    }
 }
 
 bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& shape, const CpuKvCache& cache,
                       std::uint32_t layer, AttentionProbe& probe) {
-    const Planned* planned = prepare(batch, shape);
+    const Planned* planned = prepare(batch, shape, room_bytes(cache, layer));
     if (planned == nullptr) return false;
     try {
         probe.weights.resize(probe.heads.size());
@@ -291,7 +309,7 @@ bool Attention::probe(const Batch& batch, const float* q, const AttentionShape& 
     const Call call{batch, q, shape, cache, layer, nullptr, *planned};
     const auto one_row = [&](std::uint32_t head, std::uint32_t s, std::uint32_t row, unsigned thread) {
         const Batch::Sequence& sequence = batch.sequences[s];
-        Scratch memory = scratch(shape, thread);
+        Scratch memory = scratch(call, thread);
         QueryGroup query;
         query.sequence = s;
         query.first_row = sequence.first_row + row;

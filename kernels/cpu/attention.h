@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/cpu_cache.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/cpu/rotary.h"
 #include "kernels/cpu/thread_pool.h"
 
@@ -57,23 +58,26 @@ private:
         float* q;       // (tile_queries, head_dim); with a latent (tile_queries, kv_rank), then (tile_queries, rotary_dim)
         float* sink_q;  // the same as sinks see it
         AttentionState state, next;
-        std::uint64_t* offsets;  // (2, tile_tokens) of keys and values
+        KvTileRoom keys, values;
     };
     // A tile and, with a latent, the rest of its keys.
     struct TileWork {
         AttentionTile tile, rest;
     };
 
-    const Planned* prepare(const Batch& batch, const AttentionShape& shape);
+    // rooms: bytes that a thread needs for the rows of a tile.
+    const Planned* prepare(const Batch& batch, const AttentionShape& shape, std::uint64_t rooms);
     Planned& planned_for(const AttentionShape& shape);
-    bool make_room(const Planned& planned, const AttentionShape& shape);
-    Scratch scratch(const AttentionShape& shape, unsigned thread) const;
+    bool make_room(const Planned& planned, const AttentionShape& shape, std::uint64_t rooms);
+    Scratch scratch(const Call& call, unsigned thread) const;
     void run_task(const Call& call, const AttentionTask& task, const Scratch& scratch);
     static void pack_queries(const Call& call, const QueryGroup& group, bool sinks, Scratch& scratch);
     // The spans of a group's queries (tile_queries) in the tile that begins at position `first`, and what any of them sees.
     static TileSpan find_spans(const Call& call, const QueryGroup& group, std::uint32_t first, TileSpan* seen);
-    // Fills in where the keys and values of a tile lie; `any` is set before.
+    // Fills in the keys and values of a tile; `any` is set before.
     static void find_rows(const Call& call, const QueryGroup& group, std::uint32_t first, const Scratch& scratch, TileWork& work);
+    // Attended rows (count, value_dim) of a cache whose values were turned before they were stored.
+    static void turn_back_values(const Call& call, float* rows, std::uint32_t count);
     void attend(const Call& call, const QueryGroup& group, std::uint32_t tile, const Scratch& scratch);
     void finish(const Call& call, const QueryGroup& group, const Scratch& scratch);
     // attention_materialised.cpp
@@ -85,6 +89,7 @@ private:
     Counters& m_counters;
     std::vector<std::unique_ptr<Planned>> m_planned;
     AlignedBytes m_scratch;  // per thread
+    AlignedBytes m_rooms;    // per thread: rows of a tile
     AlignedBytes m_states;   // (plan.states) of shared-out tiles
     AlignedBytes m_scores;   // (query_heads, rows, keys) of one sequence, where scores are kept whole
     std::unique_ptr<std::atomic<std::uint32_t>[]> m_tiles_left;  // (groups) of split groups

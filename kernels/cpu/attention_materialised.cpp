@@ -40,13 +40,13 @@ bool Attention::run_materialised(const Call& call) {
         }
         const auto count = static_cast<std::uint32_t>(end - begin);
         m_pool.run(count * tiles, [&](std::uint32_t part, unsigned thread) {
-            write_scores(call, groups[begin + part / tiles], part % tiles, stride, scratch(call.shape, thread));
+            write_scores(call, groups[begin + part / tiles], part % tiles, stride, scratch(call, thread));
         });
         float* scores = m_scores.as<float>();
         const std::uint64_t keys = sequence.first_position + sequence.rows;
         m_pool.run(static_cast<std::uint32_t>(rows), [&](std::uint32_t row, unsigned) { softmax_row(scores + row * stride, keys); });
         m_pool.run(count, [&](std::uint32_t group, unsigned thread) {
-            weigh_values(call, groups[begin + group], stride, scratch(call.shape, thread));
+            weigh_values(call, groups[begin + group], stride, scratch(call, thread));
         });
     }
     return true;
@@ -102,6 +102,7 @@ void Attention::weigh_values(const Call& call, const QueryGroup& group, std::uin
         weigh_tile(work.tile, scratch.tile, place == 0 ? scratch.state.value : scratch.next.value);
         if (place > 0) add_scaled_row(scratch.next.value, 1, std::uint64_t{group.queries()} * width, scratch.state.value);
     }
+    turn_back_values(call, scratch.state.value, group.queries());
     for (std::uint32_t query = 0; query < group.queries(); ++query) {
         const std::uint64_t row = group.first_row + query / group.heads;
         std::memcpy(call.out + (row * call.shape.query_heads + group.first_head + query % group.heads) * width,

@@ -2,8 +2,10 @@
 //
 // Attention of the queries of one KV head over one tile of up to 256 tokens.
 //
-// A tile is a fixed run of positions, independent of block borders, and its tokens are reached through offsets: the
+// A tile is a fixed run of positions, independent of block borders, and its tokens are reached by their rows' addresses: the
 // arithmetic is the same whatever the block size, which is what makes results equal bit for bit.
+// Codes of 8 bits are widened to f32 in registers; a token's scale multiplies its score, or its weight before values are added:
+// one product per token instead of one per element. Rejected: products of 8-bit integers, which need a query in 8 bits.
 // Scores: a key row is expanded once into registers and multiplied with every query that reads it; the partial sums of as
 // many tokens as a vector has lanes are then added crosswise, which costs three instructions per score instead of a
 // horizontal sum each. Values: sixteen sums stay in registers over all tokens, of four queries times four vectors of the
@@ -70,18 +72,18 @@ HWY_INLINE void score_slice(D d, T type, const std::byte* key, const AttentionTi
     }
 }
 
-// Scores of tokens t + from .. t + to - 1, by the queries given, into the rows of lanes (queries, n, n).
+// Scores of tokens first + from .. first + to - 1, by the queries given, into the rows of lanes (queries, n, n).
 template <class D, class T>
-HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float* queries, const std::uint64_t* offsets,
+HWY_INLINE void score_tokens(D d, T type, const AttentionTile& tile, const float* queries, std::uint32_t first,
                              std::uint32_t from, std::uint32_t to, float* lanes) {
     constexpr std::uint32_t n = hn::MaxLanes(D());
     const std::uint32_t ahead = tokens_ahead(type, tile.head_dim);
-    const auto first = static_cast<std::uint32_t>(offsets - tile.offsets);
+    const std::byte* const* rows = tile.keys.rows + first;
     // Tokens between sinks and window have no row.
     const auto has_row = [&](std::uint32_t t) { return t < tile.any.end && (t >= tile.any.begin || t < tile.any.sinks); };
     for (std::uint32_t j = from; j < to; ++j) {
-        if (has_row(first + j + ahead)) fetch(tile.keys + offsets[j + ahead] * T::size, tile.head_dim * T::size);
-        const std::byte* key = tile.keys + offsets[j] * T::size;
+        if (has_row(first + j + ahead)) fetch(rows[j + ahead], tile.head_dim * T::size);
+        const std::byte* key = rows[j];
         float* row = lanes + std::size_t{j} * n;
         std::uint32_t at = 0;
         if (4 * n <= tile.head_dim) {
@@ -108,13 +110,14 @@ void scores(D d, T type, const AttentionTile& tile, float* scratch) {
         const std::uint32_t begin = any.begin <= t ? 0 : std::min(end, any.begin - t);
         const std::uint32_t sinks = any.sinks <= t ? 0 : std::min(n, any.sinks - t);
         if (sinks == 0 && begin == end) continue;
-        score_tokens(d, type, tile, tile.sink_q, tile.offsets + t, 0, sinks, lanes);
-        score_tokens(d, type, tile, tile.q, tile.offsets + t, begin, end, lanes);
+        score_tokens(d, type, tile, tile.sink_q, t, 0, sinks, lanes);
+        score_tokens(d, type, tile, tile.q, t, begin, end, lanes);
+        const auto factor = tile.keys.scales == nullptr ? scale : hn::Mul(scale, hn::LoadU(d, tile.keys.scales + t));
         for (std::uint32_t m = 0; m < tile.queries; ++m) {
             hn::Vec<D> v[n];
             for (std::uint32_t j = 0; j < n; ++j)
                 v[j] = j < sinks || (j >= begin && j < end) ? hn::Load(d, lanes + (std::size_t{m} * n + j) * n) : hn::Zero(d);
-            hn::StoreU(hn::Mul(sums_of(d, v), scale), d, scratch + std::size_t{m} * tile_tokens + t);
+            hn::StoreU(hn::Mul(sums_of(d, v), factor), d, scratch + std::size_t{m} * tile_tokens + t);
         }
     }
 }
@@ -152,6 +155,16 @@ void soften(D d, float* score, const TileSpan& seen, float& maximum, float& sum)
     sum = hn::GetLane(hn::SumOfLanes(d, total));
 }
 
+// Weights of what a query sees are multiplied with the tokens' scales; others in the same vectors are spoilt.
+template <class D>
+void scale_weights(D d, const float* scales, const TileSpan& seen, float* weights) {
+    const auto n = static_cast<std::uint32_t>(hn::Lanes(d));
+    const auto scale = [&](std::uint32_t t) { hn::Store(hn::Mul(hn::Load(d, weights + t), hn::Load(d, scales + t)), d, weights + t); };
+    const std::uint32_t sinks_end = (seen.sinks + n - 1) / n * n;
+    for (std::uint32_t t = 0; t < sinks_end; t += n) scale(t);
+    for (std::uint32_t t = std::max(sinks_end, seen.begin / n * n); t < seen.end; t += n) scale(t);
+}
+
 // sums (M, S) += weight * v over tokens from .. to - 1, for M queries and S vectors of the head from element `at` on.
 template <int M, int S, class D, class T>
 HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* weights, std::uint32_t from,
@@ -160,8 +173,8 @@ HWY_INLINE void add_values(D d, T type, const AttentionTile& tile, const float* 
     // The first queries fetch for all: the others find the tile in the second-level cache.
     const std::uint32_t ahead = first_queries ? tokens_ahead(type, tile.value_dim) : to;
     for (std::uint32_t t = from; t < to; ++t) {
-        if (t + ahead < to) fetch(tile.values + (tile.value_offsets[t + ahead] + at) * T::size, S * n * T::size);
-        const std::byte* row = tile.values + (tile.value_offsets[t] + at) * T::size;
+        if (t + ahead < to) fetch(tile.values.rows[t + ahead] + at * T::size, S * n * T::size);
+        const std::byte* row = tile.values.rows[t] + at * T::size;
         hn::Vec<D> v[S];
         for (int s = 0; s < S; ++s) v[s] = load_f32(d, type, row + static_cast<std::size_t>(s) * n * T::size);
         for (int m = 0; m < M; ++m) {
@@ -244,6 +257,9 @@ HWY_INLINE void with_type(DType dtype, F&& f) {
     if (dtype == DType::f32) f(F32{});
     if (dtype == DType::f16) f(F16{});
     if (dtype == DType::bf16) f(BF16{});
+    if (dtype == DType::int8) f(I8{});
+    if (dtype == DType::fp8_e4m3) f(E4M3{});
+    if (dtype == DType::fp8_e5m2) f(E5M2{});
 }
 
 // Calls f(d) with the longest vectors that divide the head.
@@ -279,7 +295,7 @@ void complete_scores(D d, const AttentionTile& tile, const float* rest, float* s
 
 void tile_scores_simd(const AttentionTile& tile, float* scratch) {
     const auto of_part = [](const AttentionTile& part, float* to) {
-        with_lanes(part.head_dim, [&](auto d) { with_type(part.dtype_k, [&](auto type) { scores(d, type, part, to); }); });
+        with_lanes(part.head_dim, [&](auto d) { with_type(part.keys.dtype, [&](auto type) { scores(d, type, part, to); }); });
     };
     of_part(tile, scratch);
     if (tile.rest == nullptr && tile.soft_cap == 0) return;
@@ -288,9 +304,12 @@ void tile_scores_simd(const AttentionTile& tile, float* scratch) {
     complete_scores(hn::CappedTag<float, 16>(), tile, tile.rest != nullptr ? more : nullptr, scratch);
 }
 
-void weigh_tile_simd(const AttentionTile& tile, const float* weights, float* value) {
+void weigh_tile_simd(const AttentionTile& tile, float* weights, float* value) {
+    if (tile.values.scales != nullptr)
+        for (std::uint32_t m = 0; m < tile.queries; ++m)
+            scale_weights(hn::CappedTag<float, 16>(), tile.values.scales, tile.seen[m], weights + std::size_t{m} * tile_tokens);
     with_lanes(tile.value_dim,
-               [&](auto d) { with_type(tile.dtype_v, [&](auto type) { values(d, type, tile, weights, value); }); });
+               [&](auto d) { with_type(tile.values.dtype, [&](auto type) { values(d, type, tile, weights, value); }); });
 }
 
 void attend_tile_simd(const AttentionTile& tile, float* scratch, const AttentionState& state) {
@@ -349,7 +368,7 @@ void tile_scores(const AttentionTile& tile, float* scratch) { HWY_DYNAMIC_DISPAT
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state) {
     HWY_DYNAMIC_DISPATCH(attend_tile_simd)(tile, scratch, state);
 }
-void weigh_tile(const AttentionTile& tile, const float* weights, float* value) {
+void weigh_tile(const AttentionTile& tile, float* weights, float* value) {
     HWY_DYNAMIC_DISPATCH(weigh_tile_simd)(tile, weights, value);
 }
 void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t value_dim) {

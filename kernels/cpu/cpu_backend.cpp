@@ -3,11 +3,13 @@
 
 #include "kernels/backend_checks.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/cache_operations.h"
 #include "kernels/cpu/cpu_buffers.h"
 #include "kernels/cpu/cpu_cache.h"
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/cpu_operations.h"
 #include "kernels/cpu/kernels.h"
+#include "kernels/cpu/kv_rows.h"
 #include "kernels/cpu/measure_ceilings.h"
 #include "kernels/cpu/stage_clock.h"
 
@@ -57,9 +59,13 @@ public:
 
     void rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
                       KvCache& cache, std::uint32_t layer) override;
-    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override;
+    void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) override {
+        store_batch(m_pool, m_batch, floats(k), floats(v), group, static_cast<CpuKvCache&>(cache), layer);
+    }
     void load(const KvCache& cache, std::uint32_t layer, std::uint32_t group, std::uint32_t sequence, std::uint32_t first,
-              std::uint32_t count, Buffer& keys, Buffer& values) override;
+              std::uint32_t count, Buffer& keys, Buffer& values) override {
+        load_positions(static_cast<const CpuKvCache&>(cache), m_batch, {layer, group, sequence, first, count}, floats(keys), floats(values));
+    }
 
     void attention(const Buffer& q, const AttentionShape& shape, const KvCache& cache, std::uint32_t layer, Buffer& out,
                    AttentionProbe* probe) override {
@@ -79,6 +85,16 @@ public:
                  std::uint32_t tokens) override {
         static_cast<CpuKvCache&>(cache).swap_in(block, static_cast<const CpuHostBlocks&>(host), host_block, tokens);
     }
+    void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) override {
+        cpu::seal_block(static_cast<const CpuKvCache&>(cache), block, page);
+    }
+    void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
+        static_cast<CpuKvCache&>(cache).copy_page(from, to, tokens);
+    }
+    Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
+                            std::span<float> keys, std::span<float> values) override {
+        return read_slots(static_cast<const CpuKvCache&>(cache), layer, block, page, tokens, keys, values);
+    }
     void poison_block(KvCache& cache, std::uint32_t block) override { static_cast<CpuKvCache&>(cache).poison_block(block); }
     Result<void> synchronise() override { return {}; }
 
@@ -88,9 +104,6 @@ public:
     Ceilings measure_ceilings(std::stop_token stop) override;
 
 private:
-    // One row's K and V into its slot, head by head.
-    void store_row(const float* k, const float* v, std::uint64_t slot, CpuKvCache& cache, std::uint32_t layer);
-
     Attention m_attention;
     StageClock m_clock;
     Ceilings m_ceilings;
@@ -101,57 +114,18 @@ Ceilings CpuBackend::measure_ceilings(std::stop_token stop) {
     return m_ceilings;
 }
 
-void CpuBackend::store_row(const float* k, const float* v, std::uint64_t slot, CpuKvCache& cache, std::uint32_t layer) {
-    const KvLayerShape& of = cache.shape().layers[layer];
-    std::uint64_t overflowed = 0;
-    for (std::uint32_t head = 0; head < of.kv_heads; ++head) {
-        overflowed += narrow_row(of.keys.dtype, k + std::uint64_t{head} * of.key_dim, of.key_dim, cache.key_row(layer, slot, head));
-        overflowed += narrow_row(of.values.dtype, v + std::uint64_t{head} * of.value_dim, of.value_dim, cache.value_row(layer, slot, head));
-    }
-    if (overflowed > 0) cache.add_overflowed(overflowed);
-}
-
 void CpuBackend::rotary_store(Buffer& q, Buffer& k, const Buffer& v, const AttentionShape& shape, const RotaryShape& rotary,
                               KvCache& cache, std::uint32_t layer) {
     const std::uint64_t q_width = std::uint64_t{shape.query_heads} * shape.head_dim;
     const std::uint64_t k_width = std::uint64_t{shape.kv_heads} * shape.head_dim;
-    const std::uint64_t v_width = std::uint64_t{shape.kv_heads} * value_dim_of(shape);
     const RotaryTable& table = m_rotary.prepare(m_batch.positions, rotary);
     float* q_rows = floats(q);
     float* k_rows = floats(k);
-    const std::uint64_t* slots = m_batch.slots.data() + std::size_t{shape.group} * m_batch.rows();
-    for_rows(m_batch.rows(), q_width + k_width + v_width, [&](std::uint32_t row) {
+    for_rows(m_batch.rows(), q_width + k_width, [&](std::uint32_t row) {
         table.rotate(row, q_rows + row * q_width, shape.query_heads, shape.head_dim);
         table.rotate(row, k_rows + row * k_width, shape.kv_heads, shape.head_dim);
-        store_row(k_rows + row * k_width, floats(v) + row * v_width, slots[row], static_cast<CpuKvCache&>(cache), layer);
     });
-}
-
-void CpuBackend::store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache, std::uint32_t layer) {
-    const KvLayerShape& of = cache.shape().layers[layer];
-    const std::uint64_t k_width = std::uint64_t{of.kv_heads} * of.key_dim, v_width = std::uint64_t{of.kv_heads} * of.value_dim;
-    const std::uint64_t* slots = m_batch.slots.data() + std::size_t{group} * m_batch.rows();
-    for_rows(m_batch.rows(), k_width + v_width, [&](std::uint32_t row) {
-        store_row(floats(k) + row * k_width, floats(v) + row * v_width, slots[row], static_cast<CpuKvCache&>(cache), layer);
-    });
-}
-
-void CpuBackend::load(const KvCache& cache, std::uint32_t layer, std::uint32_t group, std::uint32_t sequence, std::uint32_t first,
-                      std::uint32_t count, Buffer& keys, Buffer& values) {
-    const auto& from = static_cast<const CpuKvCache&>(cache);
-    const KvLayerShape& of = from.shape().layers[layer];
-    const Batch::Sequence& read = m_batch.sequences[sequence];
-    const std::uint32_t* table = m_batch.block_tables.data() + read.table_begin + std::size_t{group} * read.table_size;
-    const std::uint32_t block_size = from.shape().block_size;
-    for_rows(count, std::uint64_t{of.kv_heads} * (of.key_dim + of.value_dim), [&](std::uint32_t row) {
-        const std::uint32_t position = first + row;
-        const std::uint64_t slot = std::uint64_t{table[position / block_size]} * block_size + position % block_size;
-        for (std::uint32_t head = 0; head < of.kv_heads; ++head) {
-            const std::uint64_t at = std::uint64_t{row} * of.kv_heads + head;
-            expand_row(of.keys.dtype, from.key_row(layer, slot, head), of.key_dim, floats(keys) + at * of.key_dim);
-            expand_row(of.values.dtype, from.value_row(layer, slot, head), of.value_dim, floats(values) + at * of.value_dim);
-        }
-    });
+    store_batch(m_pool, m_batch, k_rows, floats(v), shape.group, static_cast<CpuKvCache&>(cache), layer);
 }
 
 }  // namespace

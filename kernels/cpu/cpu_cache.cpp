@@ -14,98 +14,183 @@ namespace {
 
 bool multiply(std::uint64_t& product, std::uint64_t factor) { return !__builtin_mul_overflow(product, factor, &product); }
 
-// All bits set is NaN in f32, f16 and bf16.
+// NaN in f32, f16, bf16, both fp8 and in every scale.
 constexpr int nan_byte = 0xFF;
 
-// The first `tokens` rows of every head, from one block to another.
-void copy_rows(const KvPlane& plane, const std::byte* from, std::byte* to, std::uint32_t tokens) {
-    for (std::uint32_t row = 0; row < plane.rows(); ++row)
-        std::memcpy(to + row * plane.row_block_bytes, from + row * plane.row_block_bytes, tokens * plane.code_bytes);
+Error too_large(const KvCacheShape& shape) {
+    return {"A KV cache of " + text_of(shape) + " is larger than any memory", "Use fewer blocks"};
+}
+
+// The first `tokens` slots of one block.
+void copy_slots(const KvPlane& plane, const std::byte* from, std::byte* to, std::uint32_t tokens) {
+    if (tokens == 0) return;
+    if (tokens >= plane.block_size) {
+        std::memcpy(to, from, plane.block_bytes);
+        return;
+    }
+    const std::uint64_t scales = plane.block_size * plane.code_bytes;
+    const std::uint64_t groups = plane.group_scale_bytes == 0 ? 0 : (tokens + plane.format.group - 1) / plane.format.group;
+    const std::uint64_t group_bytes = plane.group_scale_bytes == 0 ? 0 : plane.group_scale_bytes / (plane.block_size / plane.format.group);
+    for (std::uint32_t row = 0; row < plane.rows(); ++row) {
+        const std::uint64_t at = row * plane.row_block_bytes;
+        std::memcpy(to + at, from + at, tokens * plane.code_bytes);
+        std::memcpy(to + at + scales, from + at + scales, tokens * plane.scale_bytes + groups * group_bytes);
+    }
+}
+
+std::uint32_t places_of(const KvCacheShape& shape) {
+    std::uint32_t places = 0;
+    for (const KvLayerShape& layer : shape.layers) places = std::max(places, layer.place + 1);
+    return places;
 }
 
 }  // namespace
 
+std::uint64_t BlockStrides::block_bytes() const {
+    std::uint64_t bytes = 0;
+    for (std::size_t place = 0; place < keys.size(); ++place) bytes += keys[place] + values[place];
+    return bytes;
+}
+
+Result<BlockStrides> strides_of(const KvCacheShape& shape) {
+    BlockStrides strides;
+    const std::uint32_t places = places_of(shape);
+    for (auto* list : {&strides.keys, &strides.values, &strides.key_pages, &strides.value_pages}) list->assign(places, 0);
+    for (const KvLayerShape& layer : shape.layers) {
+        auto keys = layer.key_plane(shape.block_size);
+        if (!keys) return keys.error();
+        auto values = layer.value_plane(shape.block_size);
+        if (!values) return values.error();
+        strides.keys[layer.place] = std::max(strides.keys[layer.place], keys->block_bytes);
+        strides.values[layer.place] = std::max(strides.values[layer.place], values->block_bytes);
+        strides.key_pages[layer.place] = std::max(strides.key_pages[layer.place], keys->residual_page_bytes);
+        strides.value_pages[layer.place] = std::max(strides.value_pages[layer.place], values->residual_page_bytes);
+    }
+    return strides;
+}
+
 Result<std::unique_ptr<KvCache>> CpuKvCache::make(const KvCacheShape& shape, Purpose purpose, Counters& counters) {
     if (auto checked = check_shape(shape, "The CPU"); !checked) return checked.error();
-    const Error too_large{"A KV cache of " + text_of(shape) + " is larger than any memory", "Use fewer blocks"};
-    auto& counter = counters.of(purpose);
+    auto strides = strides_of(shape);
+    if (!strides) return strides.error();
+    std::uint64_t bytes = strides->block_bytes();
+    if (bytes > (UINT64_MAX >> 4) || !multiply(bytes, shape.blocks) || bytes > (UINT64_MAX >> 4)) return too_large(shape);
     std::unique_ptr<CpuKvCache> cache(new CpuKvCache);
     cache->m_shape = shape;
-    for (const KvLayerShape& layer : shape.layers) {
-        std::uint64_t elements = shape.blocks;
-        if (!multiply(elements, shape.block_size) || !multiply(elements, layer.kv_heads) ||
-            !multiply(elements, std::max(layer.key_dim, layer.value_dim)) || elements > (UINT64_MAX >> 4) / shape.layers.size())
-            return too_large;
-        auto keys = layer.key_plane(shape.block_size), values = layer.value_plane(shape.block_size);
-        if (!keys) return keys.error();
-        if (!values) return values.error();
-        cache->m_key_planes.push_back(*keys);
-        cache->m_value_planes.push_back(*values);
-    }
-    for (std::uint32_t layer = 0; layer < shape.layers.size(); ++layer)
-        for (auto [tensors, planes] : {std::pair{&cache->m_keys, &cache->m_key_planes}, std::pair{&cache->m_values, &cache->m_value_planes}}) {
-            auto bytes = AlignedBytes::make(shape.blocks * (*planes)[layer].block_bytes, counter, "the KV cache");
-            if (!bytes) return bytes.error();
-            cache->m_bytes += bytes->size();
-            tensors->push_back(std::move(*bytes));
-        }
+    if (auto allocated = cache->allocate(*strides, purpose, counters); !allocated) return allocated.error();
+    cache->place_layers(*strides);
+    for (std::uint32_t page = 0; page < shape.residual_pages; ++page) cache->poison_page(page);
     return std::unique_ptr<KvCache>(std::move(cache));
 }
 
-void CpuKvCache::offsets(std::uint32_t layer, KvPart part, const std::uint32_t* table, std::uint32_t kv_head, std::uint32_t first,
-                         std::uint32_t count, std::uint64_t* out) const {
-    const KvPlane& plane = part == KvPart::keys ? m_key_planes[layer] : m_value_planes[layer];
-    const std::uint32_t size = m_shape.block_size;
-    const std::uint64_t width = plane.width();
-    std::uint32_t block = first / size;
-    std::uint32_t inside = first % size;
-    for (std::uint32_t done = 0; done < count; ++block, inside = 0) {
-        std::uint64_t at = ((std::uint64_t{table[block]} * plane.rows() + kv_head) * size + inside) * width;
-        const std::uint32_t end = std::min(count, done + (size - inside));
-        for (; done < end; ++done, at += width) out[done] = at;
+Result<std::byte*> CpuKvCache::take(std::uint64_t bytes, Purpose purpose, Counters& counters) {
+    if (bytes == 0) return nullptr;
+    auto memory = AlignedBytes::make(bytes, counters.of(purpose), "the KV cache");
+    if (!memory) return memory.error();
+    m_bytes += memory->size();
+    m_memory.push_back(std::move(*memory));
+    return m_memory.back().data();
+}
+
+// What was taken before an error is given back with the cache.
+Result<void> CpuKvCache::allocate(const BlockStrides& strides, Purpose purpose, Counters& counters) {
+    std::uint64_t fixed = 0;
+    for (const KvLayerShape& layer : m_shape.layers)
+        fixed += layer.key_plane(m_shape.block_size)->fixed_bytes + layer.value_plane(m_shape.block_size)->fixed_bytes;
+    const auto take_all = [&](const std::vector<std::uint64_t>& of, std::uint64_t count, std::vector<std::byte*>& to) -> Result<void> {
+        for (const std::uint64_t stride : of) {
+            auto memory = take(stride * count, purpose, counters);
+            if (!memory) return memory.error();
+            to.push_back(*memory);
+        }
+        return {};
+    };
+    if (auto taken = take_all(strides.keys, m_shape.blocks, m_key_blocks); !taken) return taken;
+    if (auto taken = take_all(strides.values, m_shape.blocks, m_value_blocks); !taken) return taken;
+    if (auto taken = take_all(strides.key_pages, m_shape.residual_pages, m_key_pages); !taken) return taken;
+    if (auto taken = take_all(strides.value_pages, m_shape.residual_pages, m_value_pages); !taken) return taken;
+    auto scales = take(fixed, purpose, counters);
+    if (!scales) return scales.error();
+    if (*scales != nullptr) std::memset(*scales, 0, fixed);
+    m_fixed = reinterpret_cast<float*>(*scales);
+    return {};
+}
+
+void CpuKvCache::place_layers(const BlockStrides& strides) {
+    float* fixed = m_fixed;
+    const auto place = [&](const KvPlane& plane, std::byte* blocks, std::uint64_t stride, std::byte* pages, std::uint64_t page_stride) {
+        CpuPlane placed{plane, blocks, stride, pages, page_stride, plane.fixed_bytes > 0 ? fixed : nullptr};
+        fixed += plane.fixed_bytes / sizeof(float);
+        if (plane.format.scale == KvScale::tensor) *placed.fixed = 1;  // as where a checkpoint has none
+        return placed;
+    };
+    std::vector<std::vector<std::uint32_t>> laid(strides.keys.size());  // (places) layers that m_laid names
+    const auto alike = [](const CpuPlane& a, const CpuPlane& b) {
+        return a.plane.format == b.plane.format && a.plane.heads == b.plane.heads && a.plane.head_dim == b.plane.head_dim;
+    };
+    for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
+        const KvLayerShape& of = m_shape.layers[layer];
+        const std::uint32_t p = of.place;
+        m_keys.push_back(place(*of.key_plane(m_shape.block_size), m_key_blocks[p], strides.keys[p], m_key_pages[p], strides.key_pages[p]));
+        m_values.push_back(place(*of.value_plane(m_shape.block_size), m_value_blocks[p], strides.values[p], m_value_pages[p], strides.value_pages[p]));
+        bool known = false;
+        for (const std::uint32_t other : laid[p]) known = known || (alike(m_keys[other], m_keys[layer]) && alike(m_values[other], m_values[layer]));
+        if (known) continue;
+        laid[p].push_back(layer);
+        m_laid.push_back({layer, p});
     }
 }
 
 void CpuKvCache::copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
     if (from == to) return;
-    for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
-        copy_rows(m_key_planes[layer], keys_of(from, layer), keys_of(to, layer), tokens);
-        copy_rows(m_value_planes[layer], values_of(from, layer), values_of(to, layer), tokens);
-    }
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) copy_slots(of->plane, of->block(from), of->block(to), tokens);
 }
 
-void CpuKvCache::swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block,
-                          std::uint32_t tokens) const {
-    for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
-        copy_rows(m_key_planes[layer], keys_of(block, layer), host.keys(host_block, layer), tokens);
-        copy_rows(m_value_planes[layer], values_of(block, layer), host.values(host_block, layer), tokens);
+void CpuKvCache::swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) const {
+    for (const Laid& laid : m_laid) {
+        copy_slots(keys(laid.layer).plane, keys(laid.layer).block(block), host.keys(host_block, laid.place), tokens);
+        copy_slots(values(laid.layer).plane, values(laid.layer).block(block), host.values(host_block, laid.place), tokens);
     }
 }
 
 void CpuKvCache::swap_in(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) {
-    for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
-        copy_rows(m_key_planes[layer], host.keys(host_block, layer), keys_of(block, layer), tokens);
-        copy_rows(m_value_planes[layer], host.values(host_block, layer), values_of(block, layer), tokens);
+    for (const Laid& laid : m_laid) {
+        copy_slots(keys(laid.layer).plane, host.keys(host_block, laid.place), keys(laid.layer).block(block), tokens);
+        copy_slots(values(laid.layer).plane, host.values(host_block, laid.place), values(laid.layer).block(block), tokens);
     }
 }
 
 void CpuKvCache::poison_block(std::uint32_t block) {
-    for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
-        std::memset(keys_of(block, layer), nan_byte, m_key_planes[layer].block_bytes);
-        std::memset(values_of(block, layer), nan_byte, m_value_planes[layer].block_bytes);
-    }
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) std::memset(of->block(block), nan_byte, of->stride);
+}
+
+void CpuKvCache::copy_page(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
+    if (from == to) return;
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) {
+            if (!of->plane.format.keeps_residual()) continue;
+            for (std::uint32_t head = 0; head < of->plane.heads; ++head)
+                std::memcpy(of->page_row(to, head, 0), of->page_row(from, head, 0), std::uint64_t{tokens} * of->plane.head_dim * 2);
+        }
+}
+
+void CpuKvCache::poison_page(std::uint32_t page) const {
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]})
+            if (of->plane.format.keeps_residual()) std::memset(of->page_row(page, 0, 0), nan_byte, of->page_stride);
 }
 
 Result<std::unique_ptr<HostBlocks>> CpuHostBlocks::make(const KvCacheShape& shape, std::uint32_t count, Counters& counters) {
+    auto strides = strides_of(shape);
+    if (!strides) return strides.error();
     std::unique_ptr<CpuHostBlocks> host(new CpuHostBlocks);
     host->m_count = count;
-    for (const KvLayerShape& layer : shape.layers) {
-        auto keys = layer.key_plane(shape.block_size), values = layer.value_plane(shape.block_size);
-        if (!keys) return keys.error();
-        if (!values) return values.error();
+    for (std::size_t place = 0; place < strides->keys.size(); ++place) {
         host->m_key_begin.push_back(host->m_block_bytes);
-        host->m_value_begin.push_back(host->m_block_bytes + keys->block_bytes);
-        host->m_block_bytes += keys->block_bytes + values->block_bytes;
+        host->m_value_begin.push_back(host->m_block_bytes + strides->keys[place]);
+        host->m_block_bytes += strides->keys[place] + strides->values[place];
     }
     std::uint64_t bytes = host->m_block_bytes;
     if (!multiply(bytes, count))

@@ -88,17 +88,19 @@ struct TileSpan {
     std::uint32_t count() const { return sinks + (end - begin); }
 };
 
+// Rows of one KV head in a tile, in a form whose elements are numbers by themselves: f32, f16, bf16, fp8_e4m3, fp8_e5m2, int8.
+struct KvTileRows {
+    const std::byte* const* rows = nullptr;   // (tile_tokens) the head's row of a token
+    const float* scales = nullptr;            // (tile_tokens) what a token's elements are multiplied with; null: 1
+    DType dtype = DType::f16;                 // fp8_e4m3 is read as 1/256 of its value: scales make up for it
+};
+
 struct AttentionTile {
-    const std::byte* keys = nullptr;          // of the layer
-    const std::byte* values = nullptr;
-    const std::uint64_t* offsets = nullptr;   // (tile_tokens) elements from keys to the head's row of a token
-    const std::uint64_t* value_offsets = nullptr;  // the same from values
-    TileSpan any;                             // tokens that some query sees: no other offset or row is read
+    KvTileRows keys, values;
+    TileSpan any;                             // tokens that some query sees: no other row or scale is read
     std::uint32_t queries = 0;                // <= tile_queries
     std::uint32_t head_dim = 0;               // of queries and keys
     std::uint32_t value_dim = 0;
-    DType dtype_k = DType::f16;
-    DType dtype_v = DType::f16;
     float scale = 0;
     float soft_cap = 0;                       // scores become cap * tanh(score / cap); 0: they stay
     // The same tokens' keys go on there, with queries of their own: scores of both are added before the cap. Its spans and
@@ -124,8 +126,9 @@ inline constexpr std::uint64_t tile_scratch_floats = 2 * tile_part_floats;
 void tile_scores(const AttentionTile& tile, float* scratch);
 // Scores, softmax and sum of one tile, into `state`.
 void attend_tile(const AttentionTile& tile, float* scratch, const AttentionState& state);
-// value (queries, value_dim) = sum over tokens of weight * v; weights (queries, tile_tokens), read where the query sees.
-void weigh_tile(const AttentionTile& tile, const float* weights, float* value);
+// value (queries, value_dim) = sum over tokens of weight * v; weights (queries, tile_tokens), aligned to 64, read where the
+// query sees, and spoilt.
+void weigh_tile(const AttentionTile& tile, float* weights, float* value);
 // state = state joined with a later tile's. Order matters to the last bit: join tiles in ascending order.
 void join_states(const AttentionState& state, const AttentionState& later, std::uint32_t queries, std::uint32_t value_dim);
 // out (value_dim) = value / sum of query `query`.

@@ -32,19 +32,20 @@ void multiply_panel(const PackedMatrix& matrix, const ProductRows& rows, std::ui
                     float* scratch, bool blas) {
     for (std::uint64_t r = begin; r < end; ++r)
         expand_row(matrix.dtype, matrix.row(r), matrix.cols, scratch + (r - begin) * matrix.cols);
+    const std::uint64_t out_stride = rows.out_stride != 0 ? rows.out_stride : matrix.rows;
 #if defined(KVLOUPE_OPENBLAS)
     if (blas) {
         const auto inner = static_cast<blasint>(matrix.cols);
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(rows.count),
                     static_cast<blasint>(end - begin), inner, 1.0f, rows.in, inner, scratch, inner,
-                    rows.accumulate ? 1.0f : 0.0f, rows.out + begin, static_cast<blasint>(matrix.rows));
+                    rows.accumulate ? 1.0f : 0.0f, rows.out + begin, static_cast<blasint>(out_stride));
         return;
     }
 #else
     (void)blas;
 #endif
     const PackedMatrix panel{reinterpret_cast<const std::byte*>(scratch), DType::f32, end - begin, matrix.cols};
-    matvec_plain(panel, 0, panel.rows, {rows.in, rows.out + begin, rows.count, rows.accumulate, matrix.rows});
+    matvec_plain(panel, 0, panel.rows, {rows.in, rows.out + begin, rows.count, rows.accumulate, out_stride});
 }
 
 }  // namespace

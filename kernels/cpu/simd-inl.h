@@ -23,6 +23,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct F32 { static constexpr std::size_t size = 4; };
 struct F16 { static constexpr std::size_t size = 2; };
 struct BF16 { static constexpr std::size_t size = 2; };
+struct I8 { static constexpr std::size_t size = 1; };
+struct E4M3 { static constexpr std::size_t size = 1; };  // loads 1/256 of the value
+struct E5M2 { static constexpr std::size_t size = 1; };
 
 // Vectors load from any address, a single lane is read as its type: it is copied to an aligned place first.
 template <class D, class T>
@@ -51,6 +54,32 @@ HWY_INLINE hn::Vec<D> load_f32(D d, BF16, const std::byte* from) {
     const hn::Rebind<std::uint32_t, D> wide;
     return hn::BitCast(
         d, hn::ShiftLeft<16>(hn::PromoteTo(wide, load_any(bits, from, static_cast<const std::uint16_t*>(nullptr)))));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, I8, const std::byte* from) {
+    const hn::Rebind<std::int8_t, D> bytes;
+    const hn::Rebind<std::int32_t, D> wide;
+    return hn::ConvertTo(d, hn::PromoteTo(wide, load_any(bytes, from, static_cast<const std::int8_t*>(nullptr))));
+}
+// Eight bits as the upper ones of an f16, which is exact; the exponent of E4M3 is then 8 too small.
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, E4M3, const std::byte* from) {
+    const hn::Rebind<std::uint8_t, D> bytes;
+    const hn::Rebind<std::uint16_t, D> half;
+    const auto code = hn::ShiftLeft<7>(hn::PromoteTo(half, load_any(bytes, from, static_cast<const std::uint8_t*>(nullptr))));
+    const auto magnitude = hn::And(code, hn::Set(half, 0x3F80));
+    // All ones are NaN: their successor has the bit that makes the exponent the largest one.
+    const auto number = hn::OrAnd(magnitude, hn::Add(magnitude, hn::Set(half, 0x80)), hn::Set(half, 0x4000));
+    const auto bits = hn::OrAnd(number, hn::Add(code, code), hn::Set(half, 0x8000));
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), bits));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> load_f32(D d, E5M2, const std::byte* from) {
+    const hn::Rebind<std::uint8_t, D> bytes;
+    const hn::Rebind<std::uint16_t, D> half;
+    const auto code = hn::PromoteTo(half, load_any(bytes, from, static_cast<const std::uint8_t*>(nullptr)));
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), hn::ShiftLeft<8>(code)));
 }
 
 // exp(x) for x <= 88 to within 2 units of the last place; below -87 it is 0, and NaN stays NaN.

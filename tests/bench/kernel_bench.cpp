@@ -2,7 +2,7 @@
 //
 // Times of single kernels beside the read bandwidth that the same threads reach in the same run.
 //
-//   kvloupe_kernel_bench [THREADS] [GROUP]     default: 2 threads; groups: small products smollm2 attention prefill
+//   kvloupe_kernel_bench [THREADS] [GROUP]     default: 2 threads; groups: small products smollm2 attention formats prefill
 //
 // With one thread the clock is that thread's processor time, so that what else runs on the machine counts for less.
 // Every figure is the best of many calls: other programs can only make a call slower. Weights lie in a region of 512 MB
@@ -199,6 +199,55 @@ void attention(const Bench& bench) {
         }
 }
 
+// A cache of one precision, full: every token of every layer.
+std::unique_ptr<KvCache> filled(const Bench& bench, const Heads& heads, const KvFormat& format, std::uint32_t tokens,
+                                std::uint32_t block_size, Buffer& q, Buffer& k) {
+    KvCacheShape shape = KvCacheShape::uniform(heads.layers, tokens / block_size, block_size, heads.kv, heads.dim, DType::f16, DType::f16);
+    for (KvLayerShape& layer : shape.layers) layer.keys = layer.values = format;
+    auto cache = bench.backend.kv_cache(shape, Purpose::kv_cache);
+    if (!cache || !bench.backend.begin_batch(batch_of(0, tokens, block_size))) std::exit(1);
+    const AttentionShape attention{heads.query, heads.kv, heads.dim, 0, false, 1};
+    for (std::uint32_t layer = 0; layer < heads.layers; ++layer)
+        bench.backend.rotary_store(q, k, k, attention, {10000, heads.dim, RotaryLayout::half_split}, **cache, layer);
+    return std::move(*cache);
+}
+
+// Decode attention at 2,048 tokens in every precision beside f16: calls take turns, so that both meet the same machine.
+void formats(const Bench& bench) {
+    constexpr std::uint32_t tokens = 2048, block_size = 16;
+    for (const Heads heads : {Heads{32, 8, 128, 24}, Heads{9, 3, 64, 30}}) {
+        const auto q = buffer_of(bench.backend, std::uint64_t{tokens} * heads.query * heads.dim);
+        const auto k = buffer_of(bench.backend, std::uint64_t{tokens} * heads.kv * heads.dim);
+        const auto out = buffer_of(bench.backend, std::uint64_t{heads.query} * heads.dim);
+        const AttentionShape shape{heads.query, heads.kv, heads.dim, 0, false, 1 / std::sqrt(static_cast<float>(heads.dim))};
+        const auto plain = filled(bench, heads, KvFormat::of(DType::f16), tokens, block_size, *q, *k);
+        const auto bytes_of = [&](const KvFormat& format) {
+            return (KvPlane::of(format, KvPart::keys, heads.kv, heads.dim, block_size)->bytes_per_token() +
+                    KvPlane::of(format, KvPart::values, heads.kv, heads.dim, block_size)->bytes_per_token()) * tokens;
+        };
+        std::vector<KvFormat> all;
+        for (DType type : {DType::int8, DType::fp8_e4m3, DType::fp8_e5m2, DType::int4, DType::q8_0, DType::q5_0, DType::q4_0}) all.push_back(KvFormat::of(type));
+        all.push_back(KvFormat::of(DType::int8));
+        all.back().rotate = true;
+        for (const KvFormat& format : all) {
+            const auto cache = filled(bench, heads, format, tokens, block_size, *q, *k);
+            if (!bench.backend.begin_batch(batch_of(tokens - 1, 1, block_size))) std::exit(1);
+            double f16 = 1e30, own = 1e30;
+            for (std::uint32_t pass = 0; pass < 400; ++pass)
+                for (const bool first : {true, false}) {
+                    const double seconds = best_of(bench, 1, [&](int) {
+                        bench.backend.attention(*q, shape, first ? *plain : *cache, pass % heads.layers, *out, nullptr);
+                    });
+                    (first ? f16 : own) = std::min(first ? f16 : own, seconds);
+                }
+            const std::string name = std::to_string(heads.query) + "/" + std::to_string(heads.kv) + " of " + std::to_string(heads.dim) + ", " +
+                                     std::string(name_of(format.dtype)) + (format.rotate ? ", rotated" : "");
+            print(bench, "decode attention, " + name, own, bytes_of(format));
+            std::printf("%46s %10.2f x f16's time, %.3f x its bytes\n", "", own / f16, bytes_of(format) / bytes_of(KvFormat::of(DType::f16)));
+        }
+    }
+}
+
 void prefill(const Bench& bench) {
     for (DType type : {DType::f32, DType::f16, DType::q8_0, DType::q4_1})
         for (auto [rows, cols] : {std::pair{4096u, 4096u}, {576u, 576u}, {192u, 576u}, {1536u, 576u}, {576u, 1536u}})
@@ -275,6 +324,7 @@ int main(int argc, char** argv) {
     if (bench.wants("products")) products(bench);
     if (bench.wants("smollm2")) smollm2_products(bench);
     if (bench.wants("attention")) attention(bench);
+    if (bench.wants("formats")) formats(bench);
     if (bench.wants("prefill")) prefill(bench);
     return 0;
 }

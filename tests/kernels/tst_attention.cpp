@@ -11,15 +11,6 @@ using namespace kvloupe::test;
 
 namespace {
 
-AttentionShape attention_shape(std::uint32_t query_heads, std::uint32_t kv_heads, std::uint32_t head_dim, float scale) {
-    AttentionShape shape;
-    shape.query_heads = query_heads;
-    shape.kv_heads = kv_heads;
-    shape.head_dim = head_dim;
-    shape.scale = scale;
-    return shape;
-}
-
 struct Case {
     std::vector<Piece> pieces;
     std::uint32_t query_heads = 4, kv_heads = 2, head_dim = 16, block_size = 16;
@@ -48,7 +39,7 @@ Run run(const Case& c, unsigned threads, unsigned seed, bool compare) {
     const KvCacheShape shape = KvCacheShape::uniform(2, blocks, c.block_size, c.kv_heads, c.head_dim, c.k, c.v);
     auto cache = backend->kv_cache(shape, Purpose::kv_cache);
     for (std::uint32_t b = 0; b < blocks; ++b) backend->poison_block(**cache, b);
-    const AttentionShape attention = attention_shape(c.query_heads, c.kv_heads, c.head_dim, 1.0f / std::sqrt(float(c.head_dim)));
+    const AttentionShape attention{c.query_heads, c.kv_heads, c.head_dim, 0, false, 1.0f / std::sqrt(float(c.head_dim))};
 
     std::vector<std::byte> key_bytes(row_bytes(c.k, std::uint64_t{blocks} * c.kv_heads * c.block_size * c.head_dim), std::byte{0xFF});
     std::vector<std::byte> value_bytes(row_bytes(c.v, std::uint64_t{blocks} * c.kv_heads * c.block_size * c.head_dim), std::byte{0xFF});
@@ -190,7 +181,7 @@ void tokensThatARowDoesNotSeeDoNotTouchIt(Check& check) {
     auto q_buffer = upload(*backend, random_floats(5 * 32, 3));
     auto k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
     auto out = upload(*backend, std::vector<float>(5 * 32));
-    const AttentionShape shape = attention_shape(2, 1, 16, 0.25f);
+    const AttentionShape shape{2, 1, 16, 0, false, 0.25f};
     CHECK_THAT(bool(backend->begin_batch(batch)));
     backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
     backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);
@@ -207,7 +198,7 @@ void aQueryThatIsNotFiniteSpoilsItsOwnRowOnly(Check& check) {
     q[2 * 8 + 1] = std::numeric_limits<float>::quiet_NaN();
     auto q_buffer = upload(*backend, q), k_buffer = upload(*backend, random_floats(48, 1)), v_buffer = upload(*backend, random_floats(48, 2));
     auto out = upload(*backend, std::vector<float>(48));
-    const AttentionShape shape = attention_shape(1, 1, 8, 0.3f);
+    const AttentionShape shape{1, 1, 8, 0, false, 0.3f};
     CHECK_THAT(bool(backend->begin_batch(batch)));
     backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, shape, {10000, 0, RotaryLayout::half_split}, **cache, 0);
     backend->attention(*q_buffer, shape, **cache, 0, *out, nullptr);

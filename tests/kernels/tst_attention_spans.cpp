@@ -23,11 +23,7 @@ struct Case {
 };
 
 AttentionShape shape_of(const Case& c) {
-    AttentionShape shape;
-    shape.query_heads = query_heads;
-    shape.kv_heads = kv_heads;
-    shape.head_dim = head_dim;
-    shape.scale = 1.0f / std::sqrt(float(head_dim));
+    AttentionShape shape{query_heads, kv_heads, head_dim, 0, false, 1.0f / std::sqrt(float(head_dim))};
     shape.span = c.span;
     shape.rotary = {100.0f, 24, c.layout};
     return shape;
@@ -49,10 +45,9 @@ struct Filled {
 
 void spoil(cpu::CpuKvCache& cache, std::uint64_t slot) {
     for (std::uint32_t head = 0; head < kv_heads; ++head) {
-        const std::uint64_t at = row_bytes(cache.shape().layers[0].keys.dtype, cache.offset(slot, head));
-        const std::uint64_t bytes = row_bytes(cache.shape().layers[0].keys.dtype, head_dim);
-        std::memset(cache.keys(layer) + at, 0xFF, bytes);
-        std::memset(cache.values(layer) + at, 0xFF, bytes);
+        const std::uint64_t size = cache.shape().block_size;
+        for (const cpu::CpuPlane* of : {&cache.keys(layer), &cache.values(layer)})
+            std::memset(of->codes(slot / size, head, std::uint32_t(slot % size)), 0xFF, of->plane.code_bytes);
     }
 }
 
@@ -215,8 +210,8 @@ void equalsTheScalarTwinInEveryPrecision(Check& check, int span) {
         const AttentionShape shape = shape_of(c);
         const Attended got = attend(f, shape);
         const auto& cache = static_cast<const cpu::CpuKvCache&>(*f.cache);
-        const cpu::scalar::CacheView keys{cache.keys(layer), dtype, c.block_size, kv_heads, head_dim};
-        const cpu::scalar::CacheView values{cache.values(layer), dtype, c.block_size, kv_heads, head_dim};
+        const cpu::scalar::CacheView keys{cache.keys(layer).blocks, dtype, c.block_size, kv_heads, head_dim};
+        const cpu::scalar::CacheView values{cache.values(layer).blocks, dtype, c.block_size, kv_heads, head_dim};
         std::vector<double> want(got.out.size());
         cpu::scalar::attention(f.batch, f.q.data(), shape, keys, values, want.data());
         const double difference = relative_difference(got.out, want, want.size());

@@ -226,7 +226,7 @@ void rotationEqualsTheScalarTwinAndTheCacheHoldsWhatWasRotated(Check& check, con
     CHECK_THAT(bool(cache));
     auto q_buffer = upload(*backend, q), k_buffer = upload(*backend, k), v_buffer = upload(*backend, v);
     CHECK_THAT(bool(backend->begin_batch(batch)));
-    backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, {2, 1, d, 1}, rotary, **cache, 0);
+    backend->rotary_store(*q_buffer, *k_buffer, *v_buffer, {2, 1, d, 0, false, 1}, rotary, **cache, 0);
     cpu::scalar::rotate(q.data(), batch.positions, 2, d, rotary);
     cpu::scalar::rotate(k.data(), batch.positions, 1, d, rotary);
     CHECK_THAT(relative_difference(download(*backend, *q_buffer, q.size()), q, q.size()) < 2e-7);
@@ -243,7 +243,7 @@ void rotationEqualsTheScalarTwinAndTheCacheHoldsWhatWasRotated(Check& check, con
     auto zeros = upload(*backend, std::vector<float>(2 * d));
     auto out = upload(*backend, std::vector<float>(2 * d));
     CHECK_THAT(bool(backend->begin_batch(one)));
-    backend->attention(*zeros, {2, 1, d, 1}, **cache, 0, *out, nullptr);
+    backend->attention(*zeros, {2, 1, d, 0, false, 1}, **cache, 0, *out, nullptr);
     const std::vector<float> stored = download(*backend, *out, d);
     for (std::uint32_t i = 0; i < d; ++i) {
         std::byte bytes[4];

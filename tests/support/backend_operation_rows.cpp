@@ -246,14 +246,6 @@ void weight_row(const BackendSubject& subject, Check& check) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_subject(const BackendSubject& subject, Check& check) {
-    auto made = subject.make();
-    if (made) return std::move(*made);
-    if (subject.absent) check.skip(made.error().sentence);
-    else check.fail(made.error().message(), __FILE__, __LINE__);
-    return nullptr;
-}
-
 std::vector<Row> operation_rows(const BackendSubject& subject) {
     std::vector<Row> rows;
     const auto add = [&](const std::string& name, auto run) { rows.push_back({name, [=](Check& check) { run(check); }}); };

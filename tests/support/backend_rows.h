@@ -30,6 +30,7 @@ std::vector<Row> part_rows(const BackendSubject& subject);        // operations 
 std::vector<Row> form_rows(const BackendSubject& subject);        // attention with caps, over latents, with whole scores
 std::vector<Row> attention_rows(const BackendSubject& subject);   // cache writes, attention, watched heads
 std::vector<Row> cache_rows(const BackendSubject& subject);       // copies, swaps, poison, overflow, memory
+std::vector<Row> format_rows(const BackendSubject& subject);      // cache precisions: written, read, attended, sealed
 std::vector<Row> pass_rows(const BackendSubject& subject);        // recorded passes, timers
 std::vector<Row> session_rows(const BackendSubject& subject);     // whole runs over tests/fixtures
 
