@@ -4,10 +4,10 @@
 // intervals of 95 %. Pure functions; the same input gives the same numbers to the bit.
 //
 // Bootstrap: the predictions of a unit (a text, or a stretch of one) are correlated, so units are drawn and not predictions:
-// `bootstrap_samples` times as many as there are, with replacement, and the interval lies between the 2.5th and the 97.5th percentile
-// of what the samples come to (Efron 1979). Units are drawn by one fixed generator, so two lanes are drawn the same units, and what
-// a pair of lanes differs in is judged by pairs. Rejected: the delta method, which is as good for a mean and needs a derivation of its own
-// for every ratio; Student's interval of the single predictions, which is too narrow.
+// `bootstrap_samples` times as many as there are, with replacement, and the interval lies between the 2.5th and the 97.5th
+// percentile of what the samples come to (Efron 1979). Units are drawn by one fixed generator, so two lanes are drawn the same
+// units, and what a pair of lanes differs in is judged by pairs. Rejected: the delta method, which is as good for a mean and needs
+// a derivation of its own for every ratio; Student's interval of the single predictions, which is too narrow.
 // Wilson (1927): the interval of a share, which stays within 0 and 1 and is honest at 0 of n.
 #pragma once
 
@@ -29,7 +29,9 @@ struct LogitFacts {
     double log_sum = 0;      // ln of the sum of exp(logit)
     TokenId top = 0;         // the most probable token; the lowest id among equals
 
-    double log_probability(std::span<const float> logits, TokenId token) const { return double(logits[std::size_t(token)]) - log_sum; }
+    double log_probability(std::span<const float> logits, TokenId token) const {
+        return double(logits[std::size_t(token)]) - log_sum;
+    }
 };
 LogitFacts logit_facts(std::span<const float> logits);
 

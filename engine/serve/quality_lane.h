@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // QualityLane: a lane that is given held-out text instead of requests. It steps as every lane does, through its own paged cache:
-// K and V of a position are written in the cache's precision and read from it by the same step and all later ones; windows, groups,
-// forms of attention and conversions are the lane's own. A text is a prompt whose every position is looked at.
+// K and V of a position are written in the cache's precision and read from it by the same step and all later ones; windows,
+// groups, forms of attention and conversions are the lane's own. A text is a prompt whose every position is looked at.
 //
 // A cache that keeps its newest tokens in f16 (KIVI) would see nothing of its own quantisation that way, because a prompt is
 // quantised behind the step that reads it: such a lane is fed token by token, many texts at a time, as if it had generated them.

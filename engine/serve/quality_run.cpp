@@ -42,7 +42,9 @@ std::vector<std::size_t> groups_of(const std::vector<QualityItem>& items, std::u
     std::vector<std::size_t> ends;
     std::uint64_t predictions = 0, tokens = 0;
     for (std::size_t i = 0; i < items.size(); ++i) {
-        if (i > 0 && (predictions + items[i].predictions() > most_predictions || tokens + items[i].tokens.size() > most_group_tokens)) {
+        const bool full = predictions + items[i].predictions() > most_predictions ||
+                          tokens + items[i].tokens.size() > most_group_tokens;
+        if (i > 0 && full) {
             ends.push_back(i);
             predictions = tokens = 0;
         }
@@ -101,7 +103,8 @@ Result<void> QualityRun::find_models() {
         if (is_accounting(m_scenario, options)) continue;
         auto model = m_session.find_model(options.model.empty() ? m_scenario.model : options.model);
         if (!model) return Error{"Lane '" + options.name + "': " + model.error().sentence, model.error().hint};
-        if (!(*model)->tokenizer) return Error{"Lane '" + options.name + "': its model has no tokenizer", "Choose a model that has one."};
+        if (!(*model)->tokenizer)
+            return Error{"Lane '" + options.name + "': its model has no tokenizer", "Choose a model that has one."};
         Measured lane;
         lane.name = options.name;
         lane.model = std::move(*model);
@@ -131,10 +134,9 @@ Result<void> QualityRun::cut_text() {
     for (Measured& lane : m_lanes) {
         const std::vector<QualityItem>& own = lane.items;
         const std::vector<QualityItem>& others = reference().items;
+        const auto alike = [](const QualityItem& a, const QualityItem& b) { return a.tokens == b.tokens && a.scored == b.scored; };
         lane.comparable = lane.model->config.vocabulary == reference().model->config.vocabulary &&
-                          std::equal(own.begin(), own.end(), others.begin(), others.end(), [](const QualityItem& a, const QualityItem& b) {
-                              return a.tokens == b.tokens && a.scored == b.scored;
-                          });
+                          std::equal(own.begin(), own.end(), others.begin(), others.end(), alike);
         for (const QualityItem& item : own) m_to_predict += item.predictions();
     }
     return {};
@@ -226,8 +228,9 @@ QualityReport QualityRun::report(QualityReport::State state) const {
         else ++report.texts, report.tokens += item.predictions();
     }
     for (const Measured& lane : m_lanes) {
-        const bool compared = &lane != &reference() && lane.comparable && lane.scores.items.size() <= reference().scores.items.size();
-        LaneQuality quality = quality_of(lane.items, m_options.source, lane.scores, compared ? &reference().scores : nullptr);
+        const LaneScores& others = reference().scores;
+        const bool compared = &lane != &reference() && lane.comparable && lane.scores.items.size() <= others.items.size();
+        LaneQuality quality = quality_of(lane.items, m_options.source, lane.scores, compared ? &others : nullptr);
         const LaneInfo& info = lane.lane->info();
         quality.lane = lane.name;
         quality.model = info.model_name;
@@ -271,7 +274,8 @@ Result<QualityReport> measure_quality(const Scenario& scenario, const SessionOpt
         if (auto ready = run.prepare(); !ready) return ready.error();
         return run.measure();
     } catch (const std::exception& problem) {
-        return Error{std::string("Quality could not be measured: ") + problem.what(), "Close other programs, or measure fewer lanes."};
+        return Error{std::string("Quality could not be measured: ") + problem.what(),
+                     "Close other programs, or measure fewer lanes."};
     }
 }
 

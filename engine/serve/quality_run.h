@@ -25,9 +25,10 @@ struct QualityOptions {
     std::function<void(const QualityReport&)> partial;  // after every group: figures of what all lanes have read
 };
 
-// The scenario's lanes (requests, actions and breakpoints do not matter) on models and devices of the session options. A lane that
-// fails on the way keeps its figures and says why; the others go on. When it is stopped, the report says `cancelled` and its figures
-// are of what all lanes have read. Errors: no lane has a model, an unknown reference, a text too short; what a session would refuse.
+// The scenario's lanes (requests, actions and breakpoints do not matter) on models and devices of the session options. A lane
+// that fails on the way keeps its figures and says why; the others go on. When it is stopped, the report says `cancelled` and its
+// figures are of what all lanes have read. Errors: no lane has a model, an unknown reference, a text too short; what a session
+// would refuse.
 Result<QualityReport> measure_quality(const Scenario& scenario, const SessionOptions& session, const QualityOptions& options);
 
 }  // namespace kvloupe

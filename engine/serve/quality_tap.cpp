@@ -33,9 +33,8 @@ void QualityTap::logits(RequestId request, std::uint32_t position, std::span<con
     --m_missing;
     const LogitFacts facts = logit_facts(logits);
     if (!facts.finite) {
-        if (m_not_finite.empty())
-            m_not_finite = "token " + std::to_string(position + 1) + " of " + (item.question ? "question " + std::to_string(*item.question)
-                                                                                             : "text " + std::to_string(request.value));
+        const std::string whose = item.question ? "question " + std::to_string(*item.question) : "text " + std::to_string(request.value);
+        if (m_not_finite.empty()) m_not_finite = "token " + std::to_string(position + 1) + " of " + whose;
         return;
     }
     ItemScores& scores = m_scores[request.value];

@@ -26,7 +26,8 @@ class QualityTap : public PositionTap {
 public:
     // Request i is items[i]. keep: the logits are kept there (the reference lane); compare: they are compared with those. Either
     // may be null. counted: told of every position once.
-    QualityTap(std::span<const QualityItem> items, ReferenceLogits* keep, const ReferenceLogits* compare, std::function<void()> counted);
+    QualityTap(std::span<const QualityItem> items, ReferenceLogits* keep, const ReferenceLogits* compare,
+               std::function<void()> counted);
 
     bool wants(RequestId request, std::uint32_t position) const override;
     void logits(RequestId request, std::uint32_t position, std::span<const float> logits) override;

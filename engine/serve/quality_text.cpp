@@ -66,7 +66,8 @@ Result<QualitySource> QualitySource::from_stories(std::span<const std::byte> sto
     if (!asked) return asked.error();
     for (const json& entry : *asked) {
         const auto facts = small_number(entry, "facts"), distance = small_number(entry, "distance");
-        if (!entry.contains("answer") || !entry.at("answer").is_string() || entry.at("answer").get<std::string>().empty() || !facts || !distance)
+        const bool answered = entry.contains("answer") && entry.at("answer").is_string() && !entry.at("answer").get<std::string>().empty();
+        if (!answered || !facts || !distance)
             return not_the_format("recall.json", "a question lacks its answer, its facts or its distance");
         source.questions.push_back({entry.at("text").get<std::string>(), entry.at("answer").get<std::string>(), *facts, *distance});
     }
