@@ -71,8 +71,8 @@ inline Result<void> check_shape(const KvCacheShape& shape, const std::string& wh
             return Error{who + " cannot keep K in " + text_of(layer.keys) + " beside V in " + text_of(layer.values),
                          "A scale for K and V together needs the same precision for both"};
         if ((layer.keys.keeps_residual() || layer.values.keeps_residual()) && shape.residual_pages == 0)
-            return Error{"A KV cache in " + text_of(layer.keys.keeps_residual() ? layer.keys : layer.values) + " has no pages for its newest tokens",
-                         "This is a defect of the program"};
+            return Error{"A KV cache in " + text_of(layer.keys.keeps_residual() ? layer.keys : layer.values) +
+                             " has no pages for its newest tokens", "This is a defect of the program"};
         for (auto [format, width] : {std::pair{&layer.keys, layer.key_dim}, std::pair{&layer.values, layer.value_dim}})
             if (format->rotate && width > widest_turned_row)
                 return Error{who + " cannot rotate rows of " + std::to_string(width) + " values", "Remove \"rotate\" for this model"};
@@ -84,8 +84,8 @@ inline Result<void> check_shape(const KvCacheShape& shape, const std::string& wh
         // A page is sealed for all layers of its place at once.
         const bool alike = first->keys == layer.keys && first->values == layer.values && first->kv_heads == layer.kv_heads &&
                            first->key_dim == layer.key_dim && first->value_dim == layer.value_dim;
-        const bool pages = layer.keys.keeps_residual() || layer.values.keeps_residual() || first->keys.keeps_residual() || first->values.keeps_residual();
-        if (pages && !alike)
+        const auto keeps_pages = [](const KvLayerShape& of) { return of.keys.keeps_residual() || of.values.keeps_residual(); };
+        if ((keeps_pages(layer) || keeps_pages(*first)) && !alike)
             return Error{"Layers that share memory cannot keep their caches in " + text_of(first->keys) + " and in " + text_of(layer.keys),
                          "Give layers with and without a window the same heads and precision where KIVI is one of them"};
     }

@@ -149,8 +149,8 @@ Result<std::shared_ptr<DeviceModel>> DeviceModel::create(std::shared_ptr<const M
                          "Choose another model"};
         const bool experts = config.experts.present() && layer_shape(config, i).experts;
         if (experts && model->layers[i].experts.size() != config.experts.count)
-            return Error{"Layer " + std::to_string(i) + " of '" + config.name + "' has " + std::to_string(model->layers[i].experts.size()) +
-                             " experts of " + std::to_string(config.experts.count),
+            return Error{"Layer " + std::to_string(i) + " of '" + config.name + "' has " +
+                             std::to_string(model->layers[i].experts.size()) + " experts of " + std::to_string(config.experts.count),
                          "The model lacks them; use a complete file"};
         taker.take(model->layers[i], config, experts, device->layers[i]);
     }

@@ -58,7 +58,8 @@ void close_groups(const ExpertShape& shape, std::vector<double>& scores) {
 std::vector<ExpertChoice> choose_experts(const ExpertShape& shape, std::span<const float> logits, std::span<const float> bias) {
     const std::vector<double> scores = scores_of(shape, logits);
     std::vector<double> judged = scores;
-    for (std::size_t expert = 0; expert < bias.size() && expert < judged.size(); ++expert) judged[expert] += static_cast<double>(bias[expert]);
+    for (std::size_t expert = 0; expert < std::min(bias.size(), judged.size()); ++expert)
+        judged[expert] += static_cast<double>(bias[expert]);
     if (shape.group_score != ExpertShape::GroupScore::none && shape.groups > 1) close_groups(shape, judged);
     std::vector<ExpertChoice> choices;
     double sum = 0;

@@ -65,12 +65,12 @@ Result<void> LatentExpansion::prepare(const Batch& batch) {
     for (std::uint32_t s = 0; s < sequences && !batch.sequences.empty(); ++s) {
         const Batch::Sequence& from = batch.sequences[s];
         const auto begin = static_cast<std::ptrdiff_t>(from.table_begin);
-        const std::ptrdiff_t size = static_cast<std::ptrdiff_t>(from.table_size) * m_group;
+        const std::ptrdiff_t end = begin + static_cast<std::ptrdiff_t>(from.table_size) * m_group;
         m_batch.sequences[s].table_begin = static_cast<std::uint32_t>(m_batch.block_tables.size());
-        m_batch.block_tables.insert(m_batch.block_tables.end(), batch.block_tables.begin() + begin, batch.block_tables.begin() + begin + size);
+        m_batch.block_tables.insert(m_batch.block_tables.end(), batch.block_tables.begin() + begin, batch.block_tables.begin() + end);
         m_batch.block_tables.insert(m_batch.block_tables.end(), from.table_size, s);
         if (batch.table_pages.empty()) continue;
-        m_batch.table_pages.insert(m_batch.table_pages.end(), batch.table_pages.begin() + begin, batch.table_pages.begin() + begin + size);
+        m_batch.table_pages.insert(m_batch.table_pages.end(), batch.table_pages.begin() + begin, batch.table_pages.begin() + end);
         m_batch.table_pages.insert(m_batch.table_pages.end(), from.table_size, 0);
     }
     for (std::uint32_t s = 0; s < batch.sequences.size(); ++s)

@@ -4,8 +4,8 @@
 //
 // A tile is a fixed run of positions, independent of block borders, and its tokens are reached by their rows' addresses: the
 // arithmetic is the same whatever the block size, which is what makes results equal bit for bit.
-// Codes of 8 bits and packs are widened to f32 in registers; a token's scale multiplies its score, or its weight before values are added:
-// one product per token instead of one per element. Rejected: products of 8-bit integers, which need a query in 8 bits.
+// Codes of 8 bits and packs are widened to f32 in registers; a token's scale multiplies its score, or its weight before the
+// values are added: once per token, not per element. Rejected: products of 8-bit integers, which need a query in 8 bits.
 // Scores: a key row is expanded once into registers and multiplied with every query that reads it; the partial sums of as
 // many tokens as a vector has lanes are then added crosswise, which costs three instructions per score instead of a
 // horizontal sum each. Values: sixteen sums stay in registers over all tokens, of four queries times four vectors of the

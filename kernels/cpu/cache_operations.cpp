@@ -38,7 +38,8 @@ void store_batch(ThreadPool& pool, const Batch& batch, const float* k, const flo
     pool.run((rows + step - 1) / step, [&](std::uint32_t part, unsigned) {
         std::uint64_t beyond = 0;
         for (std::uint32_t row = part * step; row < std::min(rows, (part + 1) * step); ++row) {
-            const KvSlot slot{slots[row] / keys.block_size, static_cast<std::uint32_t>(slots[row] % keys.block_size), pages == nullptr ? 0 : pages[row]};
+            const KvSlot slot{slots[row] / keys.block_size, static_cast<std::uint32_t>(slots[row] % keys.block_size),
+                              pages == nullptr ? 0 : pages[row]};
             beyond += store_token(cache, layer, slot, k + row * k_width, v + row * v_width);
         }
         if (beyond > 0) cache.add_overflowed(beyond);
@@ -55,7 +56,8 @@ void load_positions(const CpuKvCache& cache, const Batch& batch, const LoadedPos
             const KvRun run{batch.block_tables[begin + logical], batch.table_pages.empty() ? 0 : batch.table_pages[begin + logical],
                             (which.first + i) % plane.block_size, 1};
             for (std::uint32_t head = 0; head < plane.heads; ++head)
-                expand_as_stored(cache, which.layer, target.first, head, run, target.second + (std::uint64_t{i} * plane.heads + head) * plane.head_dim);
+                expand_as_stored(cache, which.layer, target.first, head, run,
+                                 target.second + (std::uint64_t{i} * plane.heads + head) * plane.head_dim);
         }
     }
 }

@@ -30,7 +30,8 @@ void copy_slots(const KvPlane& plane, const std::byte* from, std::byte* to, std:
     }
     const std::uint64_t scales = plane.block_size * plane.code_bytes;
     const std::uint64_t groups = plane.group_scale_bytes == 0 ? 0 : (tokens + plane.format.group - 1) / plane.format.group;
-    const std::uint64_t group_bytes = plane.group_scale_bytes == 0 ? 0 : plane.group_scale_bytes / (plane.block_size / plane.format.group);
+    const std::uint64_t group_bytes =
+        plane.group_scale_bytes == 0 ? 0 : plane.group_scale_bytes / (plane.block_size / plane.format.group);
     for (std::uint32_t row = 0; row < plane.rows(); ++row) {
         const std::uint64_t at = row * plane.row_block_bytes;
         std::memcpy(to + at, from + at, tokens * plane.code_bytes);
@@ -118,7 +119,8 @@ Result<void> CpuKvCache::allocate(const BlockStrides& strides, Purpose purpose, 
 
 void CpuKvCache::place_layers(const BlockStrides& strides) {
     float* fixed = m_fixed;
-    const auto place = [&](const KvPlane& plane, std::byte* blocks, std::uint64_t stride, std::byte* pages, std::uint64_t page_stride) {
+    const auto place = [&](const KvPlane& plane, std::byte* blocks, std::uint64_t stride, std::byte* pages,
+                           std::uint64_t page_stride) {
         CpuPlane placed{plane, blocks, stride, pages, page_stride, plane.fixed_bytes > 0 ? fixed : nullptr};
         fixed += plane.fixed_bytes / sizeof(float);
         if (plane.format.scale == KvScale::tensor) *placed.fixed = 1;  // as where a checkpoint has none
@@ -131,10 +133,12 @@ void CpuKvCache::place_layers(const BlockStrides& strides) {
     for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
         const KvLayerShape& of = m_shape.layers[layer];
         const std::uint32_t p = of.place;
-        m_keys.push_back(place(*of.key_plane(m_shape.block_size), m_key_blocks[p], strides.keys[p], m_key_pages[p], strides.key_pages[p]));
-        m_values.push_back(place(*of.value_plane(m_shape.block_size), m_value_blocks[p], strides.values[p], m_value_pages[p], strides.value_pages[p]));
+        const KvPlane keys = *of.key_plane(m_shape.block_size), values = *of.value_plane(m_shape.block_size);
+        m_keys.push_back(place(keys, m_key_blocks[p], strides.keys[p], m_key_pages[p], strides.key_pages[p]));
+        m_values.push_back(place(values, m_value_blocks[p], strides.values[p], m_value_pages[p], strides.value_pages[p]));
         bool known = false;
-        for (const std::uint32_t other : laid[p]) known = known || (alike(m_keys[other], m_keys[layer]) && alike(m_values[other], m_values[layer]));
+        for (const std::uint32_t other : laid[p])
+            known = known || (alike(m_keys[other], m_keys[layer]) && alike(m_values[other], m_values[layer]));
         if (known) continue;
         laid[p].push_back(layer);
         m_laid.push_back({layer, p});
@@ -150,7 +154,8 @@ std::vector<std::uint32_t> CpuKvCache::laid_layers() const {
 void CpuKvCache::copy_block(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
     if (from == to) return;
     for (const Laid& laid : m_laid)
-        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) copy_slots(of->plane, of->block(from), of->block(to), tokens);
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]})
+            copy_slots(of->plane, of->block(from), of->block(to), tokens);
 }
 
 void CpuKvCache::swap_out(std::uint32_t block, const CpuHostBlocks& host, std::uint32_t host_block, std::uint32_t tokens) const {
@@ -178,7 +183,8 @@ void CpuKvCache::copy_page(std::uint32_t from, std::uint32_t to, std::uint32_t t
         for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) {
             if (!of->plane.format.keeps_residual()) continue;
             for (std::uint32_t head = 0; head < of->plane.heads; ++head)
-                std::memcpy(of->page_row(to, head, 0), of->page_row(from, head, 0), std::uint64_t{tokens} * of->plane.head_dim * 2);
+                std::memcpy(of->page_row(to, head, 0), of->page_row(from, head, 0),
+                            std::uint64_t{tokens} * of->plane.head_dim * 2);
         }
 }
 

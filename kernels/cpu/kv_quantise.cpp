@@ -96,7 +96,8 @@ void store_codes(std::span<const float> x, StepAndMinimum by, int bits, std::byt
     const std::size_t per_byte = 8 / static_cast<std::size_t>(bits);
     for (std::size_t i = 0; i < x.size(); i += per_byte) {
         unsigned byte = 0;
-        for (std::size_t j = 0; j < per_byte; ++j) byte |= static_cast<unsigned>(code_of(x[i + j], by, bits)) << (j * static_cast<unsigned>(bits));
+        for (std::size_t j = 0; j < per_byte; ++j)
+            byte |= static_cast<unsigned>(code_of(x[i + j], by, bits)) << (j * static_cast<unsigned>(bits));
         codes[i / per_byte] = static_cast<std::byte>(byte);
     }
 }

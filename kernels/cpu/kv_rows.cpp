@@ -134,7 +134,8 @@ void expand_rows(const CpuKvCache& cache, std::uint32_t layer, KvPart part, std:
     const DType type = plane.format.dtype;
     const std::uint32_t dim = plane.head_dim;
     if (plane.format.keeps_residual()) {
-        if (run.page > 0) return expand_row(DType::f16, of.page_row(run.page - 1, head, run.offset), std::uint64_t{run.count} * dim, out);
+        if (run.page > 0)
+            return expand_row(DType::f16, of.page_row(run.page - 1, head, run.offset), std::uint64_t{run.count} * dim, out);
         return part == KvPart::keys ? expand_kivi_keys(of, head, run, out) : expand_kivi_values(of, head, run, out);
     }
     if (is_packed(type)) return expand_packs(of, head, run, out);
@@ -184,7 +185,8 @@ KvTileRows read_tile(const CpuKvCache& cache, std::uint32_t layer, KvPart part, 
         if (expanded) {
             float* out = room.expanded + std::uint64_t{t} * plane.head_dim;
             expand_rows(cache, layer, part, head, run, out);
-            for (std::uint32_t i = 0; i < run.count; ++i) room.rows[t + i] = reinterpret_cast<const std::byte*>(out + std::uint64_t{i} * plane.head_dim);
+            for (std::uint32_t i = 0; i < run.count; ++i)
+                room.rows[t + i] = reinterpret_cast<const std::byte*>(out + std::uint64_t{i} * plane.head_dim);
             return;
         }
         const std::byte* codes = of.codes(run.block, head, run.offset);

@@ -50,7 +50,7 @@ std::uint64_t count_infinite_packs(DType type, std::span<const float> x, const s
         const bool shifted = type == DType::q4_1 || type == DType::q5_1;
         std::memcpy(half, packed + pack * bytes_per_pack(type), shifted ? 4 : 2);
         if (std::isfinite(f16_to_f32(half[0])) && std::isfinite(f16_to_f32(half[1]))) continue;
-        count += static_cast<std::uint64_t>(std::count_if(x.data() + pack * 32, x.data() + pack * 32 + 32, [](float v) { return std::isfinite(v); }));
+        for (const float value : x.subspan(pack * 32, 32)) count += std::isfinite(value);
     }
     return count;
 }
@@ -73,7 +73,8 @@ std::uint64_t store_row(const CpuPlane& to, std::uint32_t row, const KvSlot& slo
     case KvScale::token_head: break;
     case KvScale::channel:
         assert(slot.page > 0);
-        return slot.page == 0 ? 0 : narrow_row(DType::f16, values.data(), values.size(), to.page_row(slot.page - 1, row, slot.offset));
+        if (slot.page == 0) return 0;
+        return narrow_row(DType::f16, values.data(), values.size(), to.page_row(slot.page - 1, row, slot.offset));
     case KvScale::joint: return 0;
     }
     if (type == DType::int4) {
@@ -118,7 +119,8 @@ std::uint64_t store_joint(const CpuPlane& keys, const CpuPlane& values, std::uin
 
 std::uint64_t store_plane(const CpuPlane& to, const KvSlot& slot, const float* x) {
     std::uint64_t beyond = 0;
-    for (std::uint32_t row = 0; row < to.plane.rows(); ++row) beyond += store_row(to, row, slot, x + std::uint64_t{row} * to.plane.width());
+    for (std::uint32_t row = 0; row < to.plane.rows(); ++row)
+        beyond += store_row(to, row, slot, x + std::uint64_t{row} * to.plane.width());
     return beyond;
 }
 
@@ -137,7 +139,8 @@ void seal_keys(const CpuPlane& of, std::uint32_t head, std::uint32_t block, cons
             put(scales + channel * 4, by);
             for (std::uint32_t t = first; t < first + group; ++t) {
                 const unsigned code = code_of(rows[std::uint64_t{t} * dim + channel], by, bits);
-                of.codes(block, head, t)[channel / per_byte] |= static_cast<std::byte>(code << (channel % per_byte * static_cast<unsigned>(bits)));
+                const unsigned shift = channel % per_byte * static_cast<unsigned>(bits);
+                of.codes(block, head, t)[channel / per_byte] |= static_cast<std::byte>(code << shift);
             }
         }
     }
@@ -181,7 +184,8 @@ std::uint64_t store_token(const CpuKvCache& cache, std::uint32_t layer, const Kv
     if (keys.plane.format.scale != KvScale::joint) return store_plane(keys, slot, k) + store_plane(values, slot, v);
     std::uint64_t beyond = 0;
     for (std::uint32_t head = 0; head < keys.plane.heads; ++head)
-        beyond += store_joint(keys, values, head, slot, k + std::uint64_t{head} * keys.plane.head_dim, v + std::uint64_t{head} * values.plane.head_dim);
+        beyond += store_joint(keys, values, head, slot, k + std::uint64_t{head} * keys.plane.head_dim,
+                              v + std::uint64_t{head} * values.plane.head_dim);
     return beyond;
 }
 

@@ -19,7 +19,8 @@ double fp8_value(DType type, unsigned code) {
     const double fraction = mantissa / static_cast<double>(1 << mantissa_bits);
     if (type == DType::fp8_e4m3 && (code & 0x7F) == 0x7F) return std::nan("");
     if (type == DType::fp8_e5m2 && exponent == 31) return mantissa == 0 ? INFINITY : std::nan("");
-    const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, static_cast<int>(exponent) - bias);
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, static_cast<int>(exponent) - bias);
     return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
@@ -79,9 +80,12 @@ void as_packs(DType type, std::vector<float>& x) {
         const float d = type == DType::q8_0 ? std::fabs(extreme) / 127.0f : with_minimum ? (high - low) / top : extreme / -half;
         const float inverse = d == 0 ? 0 : 1 / d;
         for (int i = 0; i < 32; ++i) {
-            if (type == DType::q8_0) pack[i] = std::round(pack[i] * inverse) * rounded_f16(d);
-            else if (with_minimum) pack[i] = std::min(top, std::floor((pack[i] - low) * inverse + 0.5f)) * rounded_f16(d) + rounded_f16(low);
-            else pack[i] = (std::min(top, std::floor(pack[i] * inverse + half + 0.5f)) - half) * rounded_f16(d);
+            if (type == DType::q8_0)
+                pack[i] = std::round(pack[i] * inverse) * rounded_f16(d);
+            else if (with_minimum)
+                pack[i] = std::min(top, std::floor((pack[i] - low) * inverse + 0.5f)) * rounded_f16(d) + rounded_f16(low);
+            else
+                pack[i] = (std::min(top, std::floor(pack[i] * inverse + half + 0.5f)) - half) * rounded_f16(d);
         }
     }
 }
@@ -108,7 +112,8 @@ std::vector<float> turned(std::span<const float> x) {
     std::vector<float> out(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
         double sum = 0;
-        for (std::size_t j = 0; j < x.size(); ++j) sum += std::popcount(i & j) % 2 == 0 ? static_cast<double>(x[j]) : -static_cast<double>(x[j]);
+        for (std::size_t j = 0; j < x.size(); ++j)
+            sum += std::popcount(i & j) % 2 == 0 ? static_cast<double>(x[j]) : -static_cast<double>(x[j]);
         out[i] = static_cast<float>(sum / std::sqrt(static_cast<double>(x.size())));
     }
     return out;

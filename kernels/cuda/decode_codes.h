@@ -5,7 +5,7 @@
 //
 // Bytes: codes and scales of the keys that are seen, once per KV head and pass of 8 heads: at head 128 132 bytes a row for int8,
 // 128 for fp8 with fixed scales, 68 for int4, where f16 has 256. A warp's tile is 32 keys (16 of 256 elements), so that int8 has as many bytes in
-// flight as f16 has (8,448 of 8,192): an H200 needs 19 KB a multiprocessor, eight warps ask for 66. int4 has half of that.
+// flight as f16 has (8,448 and 8,192): an H200 needs 19 KB a multiprocessor, eight warps have 66. int4 has half of that.
 // Floor at head 128 and 20.7 bytes per clock and multiprocessor: 408 clocks a tile in int8, 1,632 issue slots.
 // Instructions of the loop (compiler 13.0, sm_90, head 128): see the table in attention_decode_codes.cu.
 //

@@ -18,6 +18,8 @@ namespace kvloupe::cuda {
 template <DType dtype>
 inline constexpr unsigned pack_bytes = bytes_per_pack(dtype);
 template <DType dtype>
+inline constexpr unsigned pack_elements = elements_per_pack(dtype);
+template <DType dtype>
 inline constexpr bool is_packed = dtype >= DType::q8_0 && dtype <= DType::q6_k;
 
 // The value of quant q (0 .. 15, or -128 .. 127) of a pack: exact in f32, but for q4_1's sum.
@@ -34,7 +36,7 @@ __device__ __forceinline__ float load_element(const std::byte* row, std::uint64_
     if constexpr (!is_packed<dtype>) {
         return to_float(reinterpret_cast<const Plain<dtype>*>(row)[index]);
     } else if constexpr (is_super<dtype>) {
-        constexpr std::uint32_t elements = elements_per_pack(dtype);
+        constexpr std::uint32_t elements = pack_elements<dtype>;
         return super_value<dtype>(row + index / elements * pack_bytes<dtype>, static_cast<unsigned>(index % elements));
     } else {
         const std::byte* const pack = row + index / 32 * pack_bytes<dtype>;

@@ -207,7 +207,7 @@ std::unique_ptr<KvCache> filled(const Bench& bench, const Heads& heads, const Kv
     for (KvLayerShape& layer : shape.layers) layer.keys = layer.values = format;
     auto cache = bench.backend.kv_cache(shape, Purpose::kv_cache);
     if (!cache || !bench.backend.begin_batch(batch_of(0, tokens, block_size))) std::exit(1);
-    const AttentionShape attention{heads.query, heads.kv, heads.dim, 0, false, 1};
+    const AttentionShape attention = attention_shape(heads.query, heads.kv, heads.dim, 1);
     for (std::uint32_t layer = 0; layer < heads.layers; ++layer)
         bench.backend.rotary_store(q, k, k, attention, {10000, heads.dim, RotaryLayout::half_split}, **cache, layer);
     return std::move(*cache);
@@ -220,7 +220,7 @@ void formats(const Bench& bench) {
         const auto q = buffer_of(bench.backend, std::uint64_t{tokens} * heads.query * heads.dim);
         const auto k = buffer_of(bench.backend, std::uint64_t{tokens} * heads.kv * heads.dim);
         const auto out = buffer_of(bench.backend, std::uint64_t{heads.query} * heads.dim);
-        const AttentionShape shape{heads.query, heads.kv, heads.dim, 0, false, 1 / std::sqrt(static_cast<float>(heads.dim))};
+        const AttentionShape shape = attention_shape(heads.query, heads.kv, heads.dim, 1 / std::sqrt(static_cast<float>(heads.dim)));
         const auto plain = filled(bench, heads, KvFormat::of(DType::f16), tokens, block_size, *q, *k);
         const auto bytes_of = [&](const KvFormat& format) {
             return (KvPlane::of(format, KvPart::keys, heads.kv, heads.dim, block_size)->bytes_per_token() +

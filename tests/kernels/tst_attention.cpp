@@ -11,6 +11,15 @@ using namespace kvloupe::test;
 
 namespace {
 
+AttentionShape attention_shape(std::uint32_t query_heads, std::uint32_t kv_heads, std::uint32_t head_dim, float scale) {
+    AttentionShape shape;
+    shape.query_heads = query_heads;
+    shape.kv_heads = kv_heads;
+    shape.head_dim = head_dim;
+    shape.scale = scale;
+    return shape;
+}
+
 struct Case {
     std::vector<Piece> pieces;
     std::uint32_t query_heads = 4, kv_heads = 2, head_dim = 16, block_size = 16;

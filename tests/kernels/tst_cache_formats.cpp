@@ -21,7 +21,9 @@ FormatCases each_format() {
     return cases;
 }
 
-FormatCase case_of(const KvFormat& format, std::uint32_t head_dim = 64) { return {format, format, head_dim, 16, {{0, 1}, {300, 1}, {0, 9}, {250, 3}}}; }
+FormatCase case_of(const KvFormat& format, std::uint32_t head_dim = 64) {
+    return {format, format, head_dim, 16, {{0, 1}, {300, 1}, {0, 9}, {250, 3}}};
+}
 
 void threadsDoNotChangeABit(Check& check, const FormatGiven& given) {
     std::vector<float> first;
@@ -128,7 +130,10 @@ void cachesThatContradictThemselvesAreRefused(Check& check) {
         return !made && !made.error().sentence.empty() && !made.error().hint.empty() && backend->memory().kv_cache == 0;
     };
     CHECK_THAT(refused([](KvCacheShape& s) { s.layers[1].keys = with_scale(DType::int8, KvScale::joint); }));
-    CHECK_THAT(refused([](KvCacheShape& s) { s.layers[1].keys = with_scale(DType::int8, KvScale::joint), s.layers[1].values = with_scale(DType::int4, KvScale::joint); }));
+    CHECK_THAT(refused([](KvCacheShape& s) {
+        s.layers[1].keys = with_scale(DType::int8, KvScale::joint);
+        s.layers[1].values = with_scale(DType::int4, KvScale::joint);
+    }));
     CHECK_THAT(refused([](KvCacheShape& s) { s.layers[0].keys = in_groups(DType::kivi2, 16); }));  // no pages
     CHECK_THAT(refused([](KvCacheShape& s) { s.residual_pages = 3, s.layers[0].keys = in_groups(DType::kivi2, 12); }));
     CHECK_THAT(refused([](KvCacheShape& s) { s.residual_pages = 3, s.layers[0].values = in_groups(DType::kivi2, 2); }));

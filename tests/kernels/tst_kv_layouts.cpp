@@ -44,7 +44,10 @@ void packsAreThePublicOnesBitForBit(Check& check) {
         auto made = cpu::CpuKvCache::make(KvCacheShape::uniform(1, 2, 4, 2, 128, type, type), Purpose::kv_cache, counters);
         CHECK_THAT(bool(made));
         auto& cache = static_cast<cpu::CpuKvCache&>(**made);
-        for (std::uint32_t t = 0; t < 4; ++t) CHECK_EQUAL(cpu::store_token(cache, 0, {1, t, 0}, values.data() + t * 256, values.data() + t * 256), 0u);
+        for (std::uint32_t t = 0; t < 4; ++t) {
+            const float* row_of_token = values.data() + t * 256;
+            CHECK_EQUAL(cpu::store_token(cache, 0, {1, t, 0}, row_of_token, row_of_token), 0u);
+        }
         for (std::uint32_t t = 0; t < 4; ++t)
             for (std::uint32_t head = 0; head < 2; ++head)
                 for (const KvPart part : {KvPart::keys, KvPart::values})
@@ -91,11 +94,14 @@ void eightBitFloatsAreExact(Check& check) {
             // Between two neighbours: below, at and above the middle.
             if (magnitude == (type == DType::fp8_e4m3 ? 0x7Eu : 0x7Bu)) continue;
             const float next = cpu::fp8_to_f32(type, static_cast<std::uint8_t>(code + 1)), middle = (value + next) / 2;
-            for (const float x : {middle, std::nextafter(middle, value), std::nextafter(middle, next)})
-                CHECK_EQUAL(std::bit_cast<std::uint32_t>(cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, x))), std::bit_cast<std::uint32_t>(cpu::scalar::nearest_fp8(type, x)));
+            for (const float x : {middle, std::nextafter(middle, value), std::nextafter(middle, next)}) {
+                const float got = cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, x));
+                CHECK_EQUAL(std::bit_cast<std::uint32_t>(got), std::bit_cast<std::uint32_t>(cpu::scalar::nearest_fp8(type, x)));
+            }
         }
         for (const float x : random_floats(20000, 3, 100))
-            for (const float scaled : {x, x * 1e-4f, x * 1e4f}) CHECK_EQUAL(cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, scaled)), cpu::scalar::nearest_fp8(type, scaled));
+            for (const float scaled : {x, x * 1e-4f, x * 1e4f})
+                CHECK_EQUAL(cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, scaled)), cpu::scalar::nearest_fp8(type, scaled));
         CHECK_THAT(std::isnan(cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, std::nanf("")))));
         CHECK_EQUAL(cpu::fp8_to_f32(type, cpu::f32_to_fp8(type, -std::numeric_limits<float>::infinity())), -cpu::largest_of_fp8(type));
     }
@@ -131,7 +137,9 @@ void kivisCodesLieLowBitsFirst(Check& check) {
             cpu::store_token(cache, 0, {1, t, 1}, k.data(), v.data());
         }
         cpu::seal_block(cache, 1, 0);
-        const auto code_at = [&](const std::byte* row, std::uint32_t j) { return static_cast<unsigned>(row[j * bits / 8]) >> (j * bits % 8) & top; };
+        const auto code_at = [&](const std::byte* row, std::uint32_t j) {
+            return static_cast<unsigned>(row[j * bits / 8]) >> (j * bits % 8) & top;
+        };
         const auto half_at = [](const std::byte* at) {
             std::uint16_t half;
             std::memcpy(&half, at, 2);
@@ -157,7 +165,8 @@ void kivisCodesLieLowBitsFirst(Check& check) {
 
 // FORMATS 3.8: bits per element are b + 32 / G.
 void kivisBitsPerElementAreThePapers(Check& check) {
-    for (const auto& [type, group, bits] : {std::tuple{DType::kivi2, 32u, 3.0}, {DType::kivi2, 64u, 2.5}, {DType::kivi2, 128u, 2.25}, {DType::kivi4, 32u, 5.0}})
+    for (const auto& [type, group, bits] :
+         {std::tuple{DType::kivi2, 32u, 3.0}, {DType::kivi2, 64u, 2.5}, {DType::kivi2, 128u, 2.25}, {DType::kivi4, 32u, 5.0}})
         for (const KvPart part : {KvPart::keys, KvPart::values}) {
             KvFormat format = KvFormat::of(type);
             format.group = group;
@@ -170,7 +179,9 @@ void kivisBitsPerElementAreThePapers(Check& check) {
 // CACHE_SEMANTICS, "Per K or V row of 128 values".
 void rowsOf128TakeTheirBytes(Check& check) {
     const auto bytes = [](KvFormat format) { return KvPlane::of(format, KvPart::keys, 1, 128, 16)->bytes_per_token(); };
-    for (const auto& [type, want] : {std::pair{DType::f16, 256.0}, {DType::fp8_e4m3, 128.0}, {DType::fp8_e5m2, 128.0}, {DType::int8, 132.0}, {DType::q8_0, 136.0}, {DType::q5_1, 96.0}, {DType::q5_0, 88.0}, {DType::q4_1, 80.0}, {DType::q4_0, 72.0}, {DType::int4, 68.0}})
+    for (const auto& [type, want] : {std::pair{DType::f16, 256.0}, {DType::fp8_e4m3, 128.0}, {DType::fp8_e5m2, 128.0},
+                                     {DType::int8, 132.0}, {DType::q8_0, 136.0}, {DType::q5_1, 96.0}, {DType::q5_0, 88.0},
+                                     {DType::q4_1, 80.0}, {DType::q4_0, 72.0}, {DType::int4, 68.0}})
         CHECK_EQUAL(bytes(KvFormat::of(type)), want);
     KvFormat joint = KvFormat::of(DType::int8);
     joint.scale = KvScale::joint;

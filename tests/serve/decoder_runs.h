@@ -26,13 +26,13 @@ inline std::shared_ptr<DeviceModel> on_the_cpu(std::shared_ptr<const Model> mode
     return *device;
 }
 
-// What attention of the model reads, in f32.
-inline KvCacheShape plain_cache(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_size) {
+// What attention of the model reads, in one format.
+inline KvCacheShape cache_of(const ModelConfig& config, std::uint32_t blocks, std::uint32_t block_size, const KvFormat& format) {
     KvCacheShape shape;
     shape.blocks = blocks;
     shape.block_size = block_size;
     for (std::uint32_t layer = 0; layer < config.layers; ++layer)
-        shape.layers.push_back(cache_layer(config, layer, KvFormat::of(DType::f32), KvFormat::of(DType::f32)));
+        shape.layers.push_back(cache_layer(config, layer, format, format));
     return shape;
 }
 
@@ -40,7 +40,7 @@ inline KvCacheShape plain_cache(const ModelConfig& config, std::uint32_t blocks,
 class DecoderRun {
 public:
     DecoderRun(std::shared_ptr<DeviceModel> device, DecoderOptions options, std::vector<std::vector<TokenId>> sequences,
-               std::uint32_t block_size = 4)
+               std::uint32_t block_size = 4, DType precision = DType::f32)
         : m_device(device), m_decoder(std::move(device), std::move(options)), m_sequences(std::move(sequences)),
           m_block_size(block_size), m_done(m_sequences.size(), 0), m_logits(m_sequences.size()) {
         std::size_t longest = 0;
@@ -49,7 +49,7 @@ public:
         const auto blocks = 1 + m_table_size * static_cast<std::uint32_t>(m_sequences.size());
         for (std::uint32_t block = 1; block < blocks; ++block) m_tables.push_back(block);
         std::shuffle(m_tables.begin(), m_tables.end(), std::mt19937(7));
-        auto cache = m_device->backend->kv_cache(plain_cache(m_device->model->config, blocks, block_size), Purpose::kv_cache);
+        auto cache = m_device->backend->kv_cache(cache_of(m_device->model->config, blocks, block_size, KvFormat::of(precision)), Purpose::kv_cache);
         if (!cache) throw std::runtime_error(cache.error().message());
         m_cache = std::move(*cache);
         for (std::uint32_t block = 0; block < blocks; ++block) m_device->backend->poison_block(*m_cache, block);

@@ -85,6 +85,26 @@ void expandedLatentsComeToWhatAbsorbedOnesDo(Check& check, const std::string& na
     }
 }
 
+// Both read what is stored, so what the precision loses is lost in both; but for the second layer's latents that lay so near
+// the border of two steps that the first layer's last bits decided.
+void latentsOfAPrecisionExpandToWhatTheyAbsorbTo(Check& check, const DType& precision) {
+    const Expected expected = expected_of("deepseek-v3");
+    const auto device = on_the_cpu(expected.model);
+    DecoderOptions expanded;
+    expanded.mla = MlaForm::expanded;
+    DecoderRun absorbed(device, {}, {expected.tokens}, 4, precision), made(device, expanded, {expected.tokens}, 4, precision);
+    CHECK_BELOW(largest_gap(made.run(7), absorbed.run(7)), 2e-3);
+    // And it is lost: the logits are near those of f32, and not the same.
+    const double gap = largest_gap(absorbed.logits(0), expected.logits);
+    CHECK_THAT(gap > 1e-4 && gap < 5);
+}
+
+Cases<DType> precisions() {
+    Cases<DType> cases;
+    for (const DType type : {DType::f16, DType::bf16, DType::fp8_e4m3, DType::fp8_e5m2, DType::int8, DType::int4}) cases.add(std::string(name_of(type)), type);
+    return cases;
+}
+
 void scoresKeptWholeComeToWhatTilesDo(Check& check, const std::string& name) {
     const Expected expected = expected_of(name);
     const auto device = on_the_cpu(expected.model);
@@ -94,6 +114,22 @@ void scoresKeptWholeComeToWhatTilesDo(Check& check, const std::string& name) {
         DecoderRun tiled(device, {}, {expected.tokens}), kept(device, whole, {expected.tokens});
         CHECK_BELOW(largest_gap(kept.run(piece), tiled.run(piece)), 1e-5);
     }
+}
+
+void neitherThreadsNorBlocksChangeABit(Check& check, const std::string& name) {
+    const Expected expected = expected_of(name);
+    for (const AttentionForm attention : {AttentionForm::tiled, AttentionForm::materialised})
+        for (const MlaForm mla : {MlaForm::absorbed, MlaForm::expanded}) {
+            DecoderOptions options;
+            options.attention = attention;
+            options.mla = mla;
+            DecoderRun first(on_the_cpu(expected.model, 1), options, {expected.tokens}, 4);
+            const DecodedRows of_one_thread = first.run(9);
+            for (const std::uint32_t block_size : {1u, 7u, 32u}) {
+                DecoderRun other(on_the_cpu(expected.model, 3), options, {expected.tokens}, block_size);
+                CHECK_THAT(other.run(9) == of_one_thread);
+            }
+        }
 }
 
 // Sequences of different lengths in one batch: each comes to what it comes to alone.
@@ -166,7 +202,9 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(logitsAreThoseOfTransformersHoweverTheTokensAreCut), of_names(architectures));
     claims.add(CLAIM(theReferenceIsTransformersToo), of_names(architectures));
     claims.add(CLAIM(expandedLatentsComeToWhatAbsorbedOnesDo), of_names(with_latents));
+    claims.add(CLAIM(latentsOfAPrecisionExpandToWhatTheyAbsorbTo), precisions());
     claims.add(CLAIM(scoresKeptWholeComeToWhatTilesDo), of_names(architectures));
+    claims.add(CLAIM(neitherThreadsNorBlocksChangeABit), of_names({"gemma2", "deepseek-v2-groups", "deepseek-v3"}));
     claims.add(CLAIM(sequencesOfABatchDoNotTouchEachOther), of_names({"gemma3", "mixtral", "deepseek-v2-groups", "deepseek-v3"}));
     claims.add(CLAIM(aTokenOfALatentCacheIsItsLatentAndItsRotaryKey), of_names(with_latents));
     claims.add(CLAIM(watchedRowsOfExpandedAndAbsorbedLatentsAreTheSame));

@@ -20,6 +20,7 @@ struct Form {
     KeySpan span = {};
     DType k = DType::f32, v = DType::f32;
     std::vector<Piece> pieces = {{0, 1}, {300, 1}, {0, 21}, {250, 9}};
+    bool rotate = false;           // rows are stored turned by a Hadamard matrix: the result is the same (Q4)
 
     bool latent() const { return rotary_dim > 0; }
 };
@@ -47,6 +48,11 @@ std::vector<Form> forms() {
     std::vector<Form> all = plain;
     plain.insert(plain.begin(), {Form{"as usual"}, Form{"in a window with sinks", 4, 2, 64, 64, 0, 0, AttentionForm::tiled, sinks},
                                  Form{"in f16", 6, 2, 64, 64, 0, 0, AttentionForm::tiled, {}, DType::f16, DType::f16}});
+    for (Form form : {Form{"rows turned"}, Form{"a latent, rows turned", 4, 1, 64, 64, 16}, Form{"a latent, by rank, rows turned", 3, 1, 64, 64, 16, 0, AttentionForm::tiled, rank}}) {
+        form.rotate = true;
+        plain.push_back(form);
+        all.push_back(form);
+    }
     for (Form form : plain) {
         form.name += ", scores kept whole";
         form.form = AttentionForm::materialised;
@@ -86,8 +92,10 @@ Attended attend(Backend& backend, const Form& f, std::uint32_t block_size, bool 
     KvCacheShape shape;
     shape.blocks = blocks;
     shape.block_size = block_size;
+    KvFormat k_format = KvFormat::of(f.k), v_format = KvFormat::of(f.v);
+    k_format.rotate = v_format.rotate = f.rotate;
     for (std::uint32_t layer = 0; layer < 2; ++layer)
-        shape.layers.push_back({f.kv_heads, f.key_dim, second, f.latent(), KvFormat::of(f.k), KvFormat::of(f.v), layer});
+        shape.layers.push_back({f.kv_heads, f.key_dim, second, f.latent(), k_format, v_format, layer});
     auto cache = backend.kv_cache(shape, Purpose::kv_cache);
     if (!cache) return result.problem = cache.error().sentence, result;
     for (std::uint32_t block = 0; block < blocks; ++block) backend.poison_block(**cache, block);

@@ -326,11 +326,15 @@ void shared_pages_row(const BackendSubject& subject, Check& check) {
 
 std::vector<Row> format_rule_rows(const BackendSubject& subject) {
     std::vector<Row> rows;
-    for (const KvFormat& format : {KvFormat::of(DType::int8), KvFormat::of(DType::int4), with_scale(DType::int8, KvScale::joint), with_scale(DType::int4, KvScale::joint), KvFormat::of(DType::fp8_e4m3), KvFormat::of(DType::fp8_e5m2)})
-        rows.push_back({"a value that is not finite shows in what reads it: " + text_of(format), [=](Check& check) { not_finite_row(subject, format, check); }});
+    for (const KvFormat& format : {KvFormat::of(DType::int8), KvFormat::of(DType::int4), with_scale(DType::int8, KvScale::joint),
+                                   with_scale(DType::int4, KvScale::joint), KvFormat::of(DType::fp8_e4m3), KvFormat::of(DType::fp8_e5m2)})
+        rows.push_back({"a value that is not finite shows in what reads it: " + text_of(format),
+                        [=](Check& check) { not_finite_row(subject, format, check); }});
     for (const KvFormat& format : all_formats()) {
-        rows.push_back({"a block moves with its scales, whole and in part: " + text_of(format), [=](Check& check) { move_row(subject, format, check); }});
-        rows.push_back({"rows of unlike widths are stored and handed out: " + text_of(format), [=](Check& check) { store_row(subject, format, check); }});
+        rows.push_back({"a block moves with its scales, whole and in part: " + text_of(format),
+                        [=](Check& check) { move_row(subject, format, check); }});
+        rows.push_back({"rows of unlike widths are stored and handed out: " + text_of(format),
+                        [=](Check& check) { store_row(subject, format, check); }});
     }
     rows.push_back({"pages are copied, and spent once they are sealed", [=](Check& check) { page_row(subject, check); }});
     rows.push_back({"layers that share a place share its pages", [=](Check& check) { shared_pages_row(subject, check); }});
