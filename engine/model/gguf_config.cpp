@@ -14,7 +14,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::array<GgufFamily, 6> families = {{
+constexpr std::array<GgufFamily, 6> gguf_families = {{
     {"llama", "llama", RotaryLayout::adjacent},  // Mistral and Mixtral too
     {"qwen2", "qwen2", RotaryLayout::half_split},
     {"qwen3", "qwen3", RotaryLayout::half_split},
@@ -152,15 +152,15 @@ private:
 }  // namespace
 
 const GgufFamily* gguf_family(std::string_view name) {
-    for (const GgufFamily& family : families)
+    for (const GgufFamily& family : gguf_families)
         if (family.name == name) return &family;
     return nullptr;
 }
 
 std::string known_gguf_architectures() {
     std::string text;
-    for (std::size_t i = 0; i < families.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == families.size() ? " and " : ", ") + std::string(families[i].name);
+    for (std::size_t i = 0; i < gguf_families.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == gguf_families.size() ? " and " : ", ") + std::string(gguf_families[i].name);
     return text;
 }
 

@@ -3,19 +3,8 @@
 
 #include "engine/model/message.h"
 
-#include <sstream>
 
 namespace kvloupe {
-
-namespace {
-
-std::string shortest(double number) {
-    std::ostringstream text;
-    text << number;
-    return text.str();
-}
-
-}  // namespace
 
 bool GgufConfigReader::fail(const std::string& what, const std::string& hint) {
     error = {m_file.path + ": " + what, hint};

@@ -4,23 +4,11 @@
 #include "engine/model/message.h"
 
 #include <cmath>
-#include <sstream>
 #include <utility>
 
 namespace kvloupe {
 
 using nlohmann::json;
-
-namespace {
-
-// 1e-06 and 10000, as a person writes them.
-std::string shortest(double number) {
-    std::ostringstream text;
-    text << number;
-    return text.str();
-}
-
-}  // namespace
 
 HfConfigReader::HfConfigReader(const json& object, std::string where, std::vector<std::string>& assumed, std::string prefix)
     : m_object(object), m_where(std::move(where)), m_prefix(std::move(prefix)), m_assumed(assumed) {}

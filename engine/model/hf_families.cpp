@@ -5,32 +5,32 @@ namespace kvloupe {
 
 namespace {
 
-using Kind = HfFamily::Kind;
+using FamilyKind = HfFamily::Kind;
 
-constexpr std::array<HfFamily, 9> families = {{
-    {Kind::llama, "llama", {"llama"}, {"LlamaForCausalLM"},
+constexpr std::array<HfFamily, 9> hf_families = {{
+    {FamilyKind::llama, "llama", {"llama"}, {"LlamaForCausalLM"},
      32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6f, 1e4f, false},
-    {Kind::mistral, "mistral", {"mistral"}, {"MistralForCausalLM"},
+    {FamilyKind::mistral, "mistral", {"mistral"}, {"MistralForCausalLM"},
      32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-6f, 1e4f, false},
-    {Kind::mixtral, "mixtral", {"mixtral"}, {"MixtralForCausalLM"},
+    {FamilyKind::mixtral, "mixtral", {"mixtral"}, {"MixtralForCausalLM"},
      32000, 4096, 14336, 32, 32, 8, 0, 131072, 1e-5f, 1e6f, false},
-    {Kind::qwen2, "qwen2", {"qwen2"}, {"Qwen2ForCausalLM"},
+    {FamilyKind::qwen2, "qwen2", {"qwen2"}, {"Qwen2ForCausalLM"},
      151936, 4096, 22016, 32, 32, 32, 0, 32768, 1e-6f, 1e4f, false},
-    {Kind::qwen3, "qwen3", {"qwen3"}, {"Qwen3ForCausalLM"},
+    {FamilyKind::qwen3, "qwen3", {"qwen3"}, {"Qwen3ForCausalLM"},
      151936, 4096, 22016, 32, 32, 32, 128, 32768, 1e-6f, 1e4f, false},
-    {Kind::gemma2, "gemma2", {"gemma2"}, {"Gemma2ForCausalLM"},
+    {FamilyKind::gemma2, "gemma2", {"gemma2"}, {"Gemma2ForCausalLM"},
      256000, 2304, 9216, 26, 8, 4, 256, 8192, 1e-6f, 1e4f, true},
-    {Kind::gemma3, "gemma3", {"gemma3", "gemma3_text"}, {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
+    {FamilyKind::gemma3, "gemma3", {"gemma3", "gemma3_text"}, {"Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"},
      262208, 2304, 9216, 26, 8, 4, 256, 131072, 1e-6f, 1e6f, true},
-    {Kind::deepseek_v2, "deepseek_v2", {"deepseek_v2"}, {"DeepseekV2ForCausalLM"},
+    {FamilyKind::deepseek_v2, "deepseek_v2", {"deepseek_v2"}, {"DeepseekV2ForCausalLM"},
      32000, 4096, 11008, 32, 32, 0, 0, 2048, 1e-6f, 1e4f, false},
-    {Kind::deepseek_v3, "deepseek_v3", {"deepseek_v3"}, {"DeepseekV3ForCausalLM"},
+    {FamilyKind::deepseek_v3, "deepseek_v3", {"deepseek_v3"}, {"DeepseekV3ForCausalLM"},
      129280, 7168, 18432, 61, 128, 0, 0, 4096, 1e-6f, 1e4f, false},
 }};
 
 const HfFamily* find(std::string_view name, std::array<std::string_view, 2> HfFamily::*names) {
     if (name.empty()) return nullptr;
-    for (const HfFamily& family : families)
+    for (const HfFamily& family : hf_families)
         for (const std::string_view known : family.*names)
             if (known == name) return &family;
     return nullptr;
@@ -43,8 +43,8 @@ const HfFamily* family_of_class(std::string_view name) { return find(name, &HfFa
 
 std::string known_architectures() {
     std::string text;
-    for (std::size_t i = 0; i < families.size(); ++i)
-        text += (i == 0 ? "" : i + 1 == families.size() ? " and " : ", ") + std::string(families[i].architecture);
+    for (std::size_t i = 0; i < hf_families.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == hf_families.size() ? " and " : ", ") + std::string(hf_families[i].architecture);
     return text;
 }
 

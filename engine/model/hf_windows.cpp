@@ -8,7 +8,7 @@ namespace kvloupe {
 namespace {
 
 using nlohmann::json;
-using Kind = HfFamily::Kind;
+using FamilyKind = HfFamily::Kind;
 
 // layer_types: "sliding_attention" or "full_attention" per layer. `sliding` keeps the family's rule where the key is absent.
 bool read_layer_types(HfConfigReader& reader, std::vector<bool>& sliding) {
@@ -30,12 +30,12 @@ bool read_layer_types(HfConfigReader& reader, std::vector<bool>& sliding) {
 // The window's width, 0 where the model has none; sets which layers have it.
 bool read_rule(HfConfigReader& reader, const HfFamily& family, ModelConfig& model, std::uint32_t& width,
                std::vector<bool>& sliding) {
-    if (family.kind == Kind::mistral || family.kind == Kind::mixtral) {
+    if (family.kind == FamilyKind::mistral || family.kind == FamilyKind::mixtral) {
         // Null and absent both mean full attention: files before windows were introduced lack the key.
         sliding.assign(model.layers, true);
         return !reader.find({"sliding_window"}) || reader.read_count({"sliding_window"}, ConfigLimits::context, width);
     }
-    if (family.kind == Kind::qwen2 || family.kind == Kind::qwen3) {
+    if (family.kind == FamilyKind::qwen2 || family.kind == FamilyKind::qwen3) {
         bool used = false;
         if (!reader.read_flag("use_sliding_window", used)) return false;
         if (!used || reader.is_null("sliding_window")) return true;
@@ -50,8 +50,8 @@ bool read_rule(HfConfigReader& reader, const HfFamily& family, ModelConfig& mode
     if (!family.is_gemma() || reader.is_null("sliding_window")) return true;
     width = 4096;
     if (!reader.read_count({"sliding_window", "sliding_window_attention_size"}, ConfigLimits::context, width)) return false;
-    std::uint32_t pattern = family.kind == Kind::gemma2 ? 2 : 6;  // the last of so many layers sees everything
-    if (family.kind == Kind::gemma3 && !reader.find({"layer_types"}) &&
+    std::uint32_t pattern = family.kind == FamilyKind::gemma2 ? 2 : 6;  // the last of so many layers sees everything
+    if (family.kind == FamilyKind::gemma3 && !reader.find({"layer_types"}) &&
         !reader.read_count({"sliding_window_pattern", "_sliding_window_pattern"}, ConfigLimits::layers, pattern))
         return false;
     for (std::uint32_t i = 0; i < model.layers; ++i) sliding[i] = (i + 1) % pattern != 0;
@@ -67,7 +67,7 @@ bool read_hf_windows(HfConfigReader& reader, const HfFamily& family, ModelConfig
     for (std::uint32_t i = 0; i < model.layers; ++i) {
         if (!sliding[i]) continue;
         model.layer_shapes[i].window = width;
-        model.layer_shapes[i].local_rotary = family.kind == Kind::gemma3;
+        model.layer_shapes[i].local_rotary = family.kind == FamilyKind::gemma3;
     }
     return true;
 }

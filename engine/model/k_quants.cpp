@@ -11,7 +11,7 @@ namespace kvloupe {
 
 namespace {
 
-float load_f16(const std::byte* at) {
+float half_at(const std::byte* at) {
     std::uint16_t bits;
     std::memcpy(&bits, at, sizeof bits);
     return f16_to_f32(bits);
@@ -33,7 +33,7 @@ ScaleAndMinimum unpack_scale(const std::byte* s, std::size_t j) {
 // 64 elements share 32 bytes: low nibbles are the first 32, high ones the next. fifth: bit 2k of byte i belongs to element i of
 // the k-th 64, bit 2k + 1 to element 32 + i; null: there are none.
 void unpack_four_bits(const std::byte* pack, const std::byte* fifth, const std::byte* codes, float* out) {
-    const float d = load_f16(pack), dmin = load_f16(pack + 2);
+    const float d = half_at(pack), dmin = half_at(pack + 2);
     for (std::size_t j = 0; j < 8; ++j) {
         const ScaleAndMinimum part = unpack_scale(pack + 4, j);
         const float step = d * static_cast<float>(part.scale), minimum = dmin * static_cast<float>(part.minimum);
@@ -49,7 +49,7 @@ void unpack_four_bits(const std::byte* pack, const std::byte* fifth, const std::
 // Halves of 128: element 32 k + i has its low four bits in a nibble of byte 32 (k mod 2) + i, low nibbles for k < 2, and its
 // high two in bits 2k of byte i of the other array. A scale for 16 elements.
 void unpack_six_bits(const std::byte* pack, float* out) {
-    const float d = load_f16(pack + 208);
+    const float d = half_at(pack + 208);
     for (std::size_t half = 0; half < 2; ++half)
         for (std::size_t k = 0; k < 4; ++k)
             for (std::size_t i = 0; i < 32; ++i) {

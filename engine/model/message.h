@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,13 @@ inline std::string in_quotes(std::string_view name, std::size_t limit = 64) {
     if (name.size() > limit) out += "...";
     out += '\'';
     return out;
+}
+
+// 1e-06 and 10000, as a person writes them.
+inline std::string shortest(double number) {
+    std::ostringstream text;
+    text << number;
+    return text.str();
 }
 
 // a * b, or false when it does not fit in 64 bits.

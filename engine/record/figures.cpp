@@ -29,7 +29,7 @@ std::uint64_t predicted_slot_bytes(const LaneInfo& lane) {
 
 namespace {
 
-std::string counted(std::uint64_t count, const char* one) { return grouped(count) + " " + one + (count == 1 ? "" : "s"); }
+std::string amount(std::uint64_t count, const char* one) { return grouped(count) + " " + one + (count == 1 ? "" : "s"); }
 
 std::string bytes_text(double bytes) { return grouped(static_cast<std::uint64_t>(std::llround(bytes))) + " B"; }
 
@@ -39,7 +39,7 @@ std::string layer_formula(const LayerInfo& layer) {
         return "(" + grouped(layer.key_dim) + " + " + grouped(layer.value_dim) + " values) × " + grouped(bytes_per_pack(layer.keys.dtype)) + " B";
     if (layer.latent)
         return "(" + bytes_text(layer.key_bytes_per_token) + " latent + " + bytes_text(layer.value_bytes_per_token) + " rotary key)";
-    return counted(layer.kv_heads, "KV head") + " × (" + bytes_text(layer.key_bytes_per_token / layer.kv_heads) + " K + " +
+    return amount(layer.kv_heads, "KV head") + " × (" + bytes_text(layer.key_bytes_per_token / layer.kv_heads) + " K + " +
            bytes_text(layer.value_bytes_per_token / layer.kv_heads) + " V)";
 }
 
@@ -54,7 +54,7 @@ std::string layers_formula(const std::vector<LayerInfo>& layers) {
     }
     std::string text;
     for (std::size_t i = 0; i < kinds.size() && i < 3; ++i)
-        text += (i > 0 ? " + " : "") + counted(kinds[i].second, "layer") + " × " + kinds[i].first;
+        text += (i > 0 ? " + " : "") + amount(kinds[i].second, "layer") + " × " + kinds[i].first;
     return kinds.size() > 3 ? text + " + …" : text;
 }
 
@@ -66,8 +66,8 @@ std::string kv_formula(const LaneInfo& lane) {
     const auto dtype = dtype_from_name(lane.cache_dtype);
     const std::uint64_t element = dtype && is_float(*dtype) ? bytes_per_pack(*dtype) : 0;
     if (lane.bytes_per_token == 2ull * lane.layers * lane.kv_heads * lane.head_dim * element && element > 0)
-        return "2 × " + counted(lane.layers, "layer") + " × " + counted(lane.kv_heads, "KV head") + " × " +
-               counted(lane.head_dim, "value") + " × " + grouped(element) + " B = " + product;
+        return "2 × " + amount(lane.layers, "layer") + " × " + amount(lane.kv_heads, "KV head") + " × " +
+               amount(lane.head_dim, "value") + " × " + grouped(element) + " B = " + product;
     return lane.layer_infos.empty() ? product : layers_formula(lane.layer_infos) + " = " + product;
 }
 

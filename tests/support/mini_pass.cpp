@@ -7,7 +7,7 @@ namespace kvloupe::test {
 
 namespace {
 
-constexpr std::uint32_t block_size = 8, blocks_of_a_sequence = 24, most_sequences = 4;
+constexpr std::uint32_t mini_block_size = 8, blocks_of_a_sequence = 24, most_sequences = 4;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ std::unique_ptr<MiniPass> MiniPass::make(Backend& backend, DType type, std::stri
     buffer(pass->m_logits, vocabulary);
     buffer(pass->m_spare, 1);
     if (!why.empty()) return nullptr;
-    auto cache = backend.kv_cache(KvCacheShape::uniform(1, 1 + most_sequences * blocks_of_a_sequence, block_size, kv_heads, head_dim, DType::f16, DType::f16),
+    auto cache = backend.kv_cache(KvCacheShape::uniform(1, 1 + most_sequences * blocks_of_a_sequence, mini_block_size, kv_heads, head_dim, DType::f16, DType::f16),
                                   Purpose::kv_cache);
     if (!cache) return why = cache.error().sentence, nullptr;
     pass->m_cache = std::move(*cache);
@@ -51,7 +51,7 @@ Batch MiniPass::batch(std::uint32_t sequences, std::uint32_t before, std::uint32
     Batch batch;
     for (std::uint32_t s = 0; s < sequences; ++s) {
         const auto begin = static_cast<std::uint32_t>(batch.block_tables.size());
-        const std::uint32_t size = (before + rows + block_size - 1) / block_size;
+        const std::uint32_t size = (before + rows + mini_block_size - 1) / mini_block_size;
         // Interleaved, so that neighbouring blocks are not one sequence's.
         for (std::uint32_t b = 0; b < size; ++b) batch.block_tables.push_back(1 + b * most_sequences + s);
         batch.sequences.push_back({s * rows, rows, before, begin, size});
@@ -59,7 +59,7 @@ Batch MiniPass::batch(std::uint32_t sequences, std::uint32_t before, std::uint32
             const std::uint32_t position = before + r;
             batch.tokens.push_back(static_cast<TokenId>((position * 7 + s * 3) % vocabulary));
             batch.positions.push_back(position);
-            batch.slots.push_back(std::uint64_t{batch.block_tables[begin + position / block_size]} * block_size + position % block_size);
+            batch.slots.push_back(std::uint64_t{batch.block_tables[begin + position / mini_block_size]} * mini_block_size + position % mini_block_size);
         }
         batch.logit_rows.push_back((s + 1) * rows - 1);
     }
