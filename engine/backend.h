@@ -12,7 +12,7 @@
 // not be contiguous and decode attention reads one KV head at a time.
 //
 // Multi-head latent attention keeps, per token and layer, the latent as its K (one head of kv_rank values) and the turned rotary
-// key as its V (one head of rotary_dim values); there is no V. Attention over it is the absorbed form.
+// key as its V (one head of rotary_dim values, which may be 0); there is no V. Attention over it is the absorbed form.
 #pragma once
 
 #include "engine/key_span.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/environment.h"
 
+#include "engine/model/convert_model.h"
 #include "engine/model/mapped_file.h"
 #include "kernels/make_backend.h"
 
@@ -154,6 +155,9 @@ SessionOptions session_options(unsigned threads) {
         auto path = resolve_model(model);
         if (!path) return path.error();
         return shelf->get(*path, {});
+    };
+    options.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert) {
+        return convert_model(std::move(model), convert);
     };
     return options;
 }

@@ -57,15 +57,18 @@ inline std::string text_of(const KvCacheShape& shape) {
 // Rows that a Hadamard matrix turns: twice the largest in use, the latents of DeepSeek.
 inline constexpr std::uint32_t widest_turned_row = 1024;
 
-// who: "The CPU", for a precision that it cannot keep.
-inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who) {
+// who: "The CPU", for a precision that it cannot keep. latents_alone: it keeps latents without a rotary key.
+inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who, bool latents_alone = false) {
     bool empty = shape.layers.empty() || shape.blocks == 0 || shape.block_size == 0;
-    for (const KvLayerShape& layer : shape.layers) empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || layer.value_dim == 0;
+    for (const KvLayerShape& layer : shape.layers)
+        empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || (layer.value_dim == 0 && !layer.latent);
     if (empty) return Error{"A KV cache of " + text_of(shape) + " holds nothing", "Every one of these numbers must be at least 1"};
     std::vector<const KvLayerShape*> first_of(shape.layers.size(), nullptr);  // layer of each place
     for (const KvLayerShape& layer : shape.layers) {
         if (auto keys = layer.key_plane(shape.block_size); !keys) return keys.error();
         if (auto values = layer.value_plane(shape.block_size); !values) return values.error();
+        if (layer.value_dim == 0 && !latents_alone)
+            return Error{who + " does not compute with a model that was converted to latents", "Give the lane the device \"cpu\"."};
         const bool joint = layer.keys.scale == KvScale::joint;
         if (joint != (layer.values.scale == KvScale::joint) || (joint && layer.keys.dtype != layer.values.dtype))
             return Error{who + " cannot keep K in " + text_of(layer.keys) + " beside V in " + text_of(layer.values),

@@ -18,10 +18,13 @@ enum class Activation : std::uint8_t { silu, gelu_tanh };
 // Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434). kv_rank 0: the model has none.
 struct LatentShape {
     std::uint32_t query_rank = 0;    // of the query's low-rank projection; 0: a full one
-    std::uint32_t kv_rank = 0;       // width of the latent
+    std::uint32_t kv_rank = 0;       // width of the latent, of the widest layer
     std::uint32_t nope_dim = 0;      // of a query or key head without position
     std::uint32_t rotary_dim = 0;    // of the part with position; one key of it for all heads
     std::uint32_t value_dim = 0;     // of a value head
+    // Keys and values of the layer's KV heads are made from the latent, which has no norm and no rotary key beside it, and
+    // keys get bias, norm and position afterwards (convert_model.h). nope_dim = value_dim = head_dim, rotary_dim = 0.
+    bool late_rotation = false;
 
     bool present() const { return kv_rank > 0; }
     bool operator==(const LatentShape&) const = default;
@@ -57,6 +60,7 @@ struct LayerShape {
     std::uint32_t chunk = 0;         // chunked local attention; 0: none
     bool local_rotary = false;       // turns by rotary_local instead of rotary (Gemma 3)
     bool experts = false;            // instead of a dense feed-forward part
+    std::uint32_t latent_width = 0;  // 0: LatentShape::kv_rank
 
     bool operator==(const LayerShape&) const = default;
 };
@@ -99,6 +103,10 @@ struct ModelConfig {
     std::string attention_variant() const {
         if (latent.present()) return "MLA";
         return kv_heads == query_heads ? "MHA" : kv_heads == 1 ? "MQA" : "GQA";
+    }
+    std::uint32_t latent_width(std::uint32_t layer) const {
+        const bool own = layer < layer_shapes.size() && layer_shapes[layer].latent_width > 0;
+        return own ? layer_shapes[layer].latent_width : latent.kv_rank;
     }
     RotaryShape rotary(std::uint32_t layer) const {
         const bool local = layer < layer_shapes.size() && layer_shapes[layer].local_rotary;

@@ -78,7 +78,8 @@ public:
     std::vector<LayerWeights> layers;
     std::shared_ptr<const Tokenizer> tokenizer;
     std::vector<std::shared_ptr<const MappedFile>> files;  // keep the views alive
-    std::vector<std::vector<std::byte>> owned;             // generated models (benchmarks, tests) keep their bytes here
+    std::vector<std::vector<std::byte>> owned;             // generated and converted tensors keep their bytes here
+    std::shared_ptr<const Model> source;                   // of a converted model: keeps the tensors alive that both share
     std::uint64_t weights_id = 0;                          // equal for equal files: path, size and time of change
 };
 

@@ -36,7 +36,9 @@ std::string bytes_text(double bytes) { return grouped(static_cast<std::uint64_t>
 // What one layer keeps of a token: "2 KV heads × (36 B K + 34 B V)".
 std::string layer_formula(const LayerInfo& layer) {
     if (layer.latent && layer.keys.dtype == layer.values.dtype && is_float(layer.keys.dtype))
-        return "(" + grouped(layer.key_dim) + " + " + grouped(layer.value_dim) + " values) × " + grouped(bytes_per_pack(layer.keys.dtype)) + " B";
+        return (layer.value_dim > 0 ? "(" + grouped(layer.key_dim) + " + " + grouped(layer.value_dim) + " values) × "
+                                    : grouped(layer.key_dim) + " latent values × ") + grouped(bytes_per_pack(layer.keys.dtype)) + " B";
+    if (layer.latent && layer.value_dim == 0) return bytes_text(layer.key_bytes_per_token) + " latent";
     if (layer.latent)
         return "(" + bytes_text(layer.key_bytes_per_token) + " latent + " + bytes_text(layer.value_bytes_per_token) + " rotary key)";
     return amount(layer.kv_heads, "KV head") + " × (" + bytes_text(layer.key_bytes_per_token / layer.kv_heads) + " K + " +

@@ -54,6 +54,14 @@ KvFormat KvFormat::of(DType dtype) {
 Result<KvPlane> KvPlane::of(const KvFormat& format, KvPart part, std::uint32_t heads, std::uint32_t head_dim,
                             std::uint32_t block_size) {
     const DType type = format.dtype;
+    if (part == KvPart::values && head_dim == 0 && heads > 0 && block_size > 0) {  // a latent alone: nothing is stored here
+        KvPlane nothing;
+        nothing.format = KvFormat::of(DType::f32);
+        nothing.part = part;
+        nothing.heads = heads;
+        nothing.block_size = block_size;
+        return nothing;
+    }
     if (heads == 0 || head_dim == 0 || block_size == 0)
         return Error{"A KV cache of " + std::to_string(heads) + " heads of " + std::to_string(head_dim) + " values in blocks of " +
                          std::to_string(block_size) + " tokens holds nothing", "Every one of these numbers must be at least 1"};

@@ -77,6 +77,7 @@ struct KvPlane {
     // Bytes of one token, scales included; KIVI's group scales divided over the block.
     double bytes_per_token() const { return static_cast<double>(block_bytes) / block_size; }
 
+    // Values of width 0 are a plane of no bytes: those of a latent without a rotary key.
     // Errors, one sentence each: a precision no cache is kept in, scales that it does not have, a head size that packs, codes or
     // a rotation do not divide, groups that the block size does not hold.
     static Result<KvPlane> of(const KvFormat& format, KvPart part, std::uint32_t heads, std::uint32_t head_dim,

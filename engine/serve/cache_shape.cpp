@@ -180,9 +180,10 @@ Result<void> check_places(const CacheShape& shape) {
     for (const KvLayerShape& layer : shape.layers) {
         const KvLayerShape*& other = first[layer.place];
         if (!other) other = &layer;
-        if (layer.keys == other->keys && layer.values == other->values && layer.kv_heads == other->kv_heads) continue;
+        if (layer.keys == other->keys && layer.values == other->values && layer.kv_heads == other->kv_heads && layer.key_dim == other->key_dim)
+            continue;
         return Error{"cache.dtype: layers with different windows share memory here, and one of them keeps its newest tokens in "
-                     "f16, so they cannot have different precisions",
+                     "f16, so they cannot have different precisions or widths",
                      "Give all layers the same precision, or none of them kivi2 or kivi4."};
     }
     return {};
@@ -195,6 +196,9 @@ Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& 
     if (lane.latent_expanded && !latent.present())
         return Error{"mla: 'expanded' makes keys and values of latents, but the model '" + config.name + "' has none",
                      "Remove the key, or give the lane a model with multi-head latent attention."};
+    if (lane.latent_absorbed && latent.late_rotation)
+        return Error{"mla: 'absorbed' takes queries down to the latent, but keys that are turned after they are made from it do not "
+                     "commute with that", "Remove the key: a converted model expands its latents."};
     if (lane.cache.positions_by_rank && latent.present())
         return Error{"cache.positions: 'rank' turns keys again where they are read, which latent attention cannot do",
                      "Remove the key, or choose a model without latents."};
@@ -203,7 +207,7 @@ Result<CacheShape> CacheShape::of(const ModelConfig& config, const LaneOptions& 
     for (std::uint32_t i = 0; i < config.layers; ++i) {
         const std::uint32_t heads = i < config.layer_shapes.size() ? config.layer_shapes[i].kv_heads : config.kv_heads;
         KvLayerShape layer{heads, config.head_dim, config.head_dim, false, KvFormat::of(DType::f32), KvFormat::of(DType::f32), 0};
-        if (latent.present()) layer = {1, latent.kv_rank, latent.rotary_dim, true, layer.keys, layer.values, 0};
+        if (latent.present()) layer = {1, config.latent_width(i), latent.rotary_dim, true, layer.keys, layer.values, 0};
         shape.layers.push_back(layer);
     }
     set_spans(config, lane, shape);

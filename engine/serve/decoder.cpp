@@ -10,7 +10,10 @@ Decoder::Decoder(std::shared_ptr<DeviceModel> device, DecoderOptions options)
     if (m_device && expands()) m_expansion = std::make_unique<LatentExpansion>(m_device, m_options);
 }
 
-bool Decoder::expands() const { return m_device->model->config.latent.present() && m_options.mla == MlaForm::expanded; }
+bool Decoder::expands() const {
+    const LatentShape& latent = m_device->model->config.latent;
+    return latent.present() && m_options.form_of(latent) == MlaForm::expanded;
+}
 
 std::uint64_t Decoder::bytes_for(std::uint32_t rows, std::uint32_t logit_rows, std::uint32_t sequences,
                                  std::uint32_t context) const {

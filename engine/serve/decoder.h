@@ -83,6 +83,7 @@ private:
     Result<void> run_attention_half(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     void attend_heads(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
     Result<void> attend_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
+    void cache_plain_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache);
     void cache_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache);
     void absorb(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe);
 

@@ -66,8 +66,25 @@ void Decoder::cache_latents(std::uint32_t layer, std::uint32_t rows, KvCache& ca
     mark(StageKind::rotary_store, layer);
 }
 
+// Late rotation: the latent is the product itself, queries are those of the model that was converted.
+void Decoder::cache_plain_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache) {
+    Backend& backend = *m_device->backend;
+    const DeviceLayer& weights = m_device->layers[layer];
+    const ModelConfig& config = m_device->model->config;
+    const std::uint32_t heads = layer_shape(config, layer).query_heads;
+    backend.matmul(*weights.latent.key_value_down, *m_buffers.normed, rows, *m_buffers.latent, false);
+    mark(StageKind::latent, layer);
+    backend.matmul(*weights.query, *m_buffers.normed, rows, *m_buffers.q, false);
+    if (weights.query_bias) backend.add_bias(*m_buffers.q, *weights.query_bias, rows);
+    if (weights.query_norm) backend.rms_norm_heads(*m_buffers.q, *weights.query_norm, config.rms_epsilon, rows, heads);
+    mark(StageKind::qkv, layer);
+    backend.rotate(*m_buffers.q, heads, config.head_dim, 0, m_device->rotary_shape(layer));
+    backend.store(*m_buffers.latent, *m_buffers.rotary_key, m_options.group_of(layer), cache, layer);
+    mark(StageKind::rotary_store, layer);
+}
+
 Result<void> Decoder::attend_latents(std::uint32_t layer, std::uint32_t rows, KvCache& cache, AttentionProbe* probe) {
-    cache_latents(layer, rows, cache);
+    m_device->model->config.latent.late_rotation ? cache_plain_latents(layer, rows, cache) : cache_latents(layer, rows, cache);
     if (!m_expansion) {
         absorb(layer, rows, cache, probe);
         return {};

@@ -29,14 +29,14 @@ std::vector<DecoderBuffers::Part> DecoderBuffers::row_parts(const ModelConfig& c
         return parts;
     }
     parts.insert(parts.end(), {{&B::q, query_heads * (latent.nope_dim + latent.rotary_dim)},
-                               {&B::key_value_low, latent.kv_rank + latent.rotary_dim},
-                               {&B::latent_low, latent.kv_rank},
                                {&B::latent, latent.kv_rank},
                                {&B::rotary_key, latent.rotary_dim},
                                {&B::head_values, query_heads * latent.value_dim}});
+    if (!latent.late_rotation)
+        parts.insert(parts.end(), {{&B::key_value_low, latent.kv_rank + latent.rotary_dim}, {&B::latent_low, latent.kv_rank}});
     if (latent.query_rank > 0)
         parts.insert(parts.end(), {{&B::query_low, latent.query_rank}, {&B::query_low_normed, latent.query_rank}});
-    if (options.mla == MlaForm::absorbed)
+    if (options.form_of(latent) == MlaForm::absorbed)
         parts.insert(parts.end(), {{&B::query_nope, query_heads * latent.nope_dim},
                                    {&B::query_absorbed, query_heads * latent.kv_rank},
                                    {&B::query_latent, query_heads * (latent.kv_rank + latent.rotary_dim)},

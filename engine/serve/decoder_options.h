@@ -20,6 +20,8 @@ struct DecoderOptions {
     MlaForm mla = MlaForm::absorbed;
     std::vector<std::uint32_t> groups;  // (layers) cache group of a layer: whose block tables and slots; empty: one for all
 
+    // Rotation after expansion does not commute with absorption.
+    MlaForm form_of(const LatentShape& latent) const { return latent.late_rotation ? MlaForm::expanded : mla; }
     std::uint32_t group_of(std::uint32_t layer) const { return layer < groups.size() ? groups[layer] : 0; }
 };
 

@@ -22,9 +22,14 @@ KeySpan layer_span(const ModelConfig& config, const DecoderOptions& options, std
     return own;
 }
 
+std::uint32_t expanded_heads(const ModelConfig& config, std::uint32_t layer) {
+    const LayerShape shape = layer_shape(config, layer);
+    return config.latent.late_rotation ? shape.kv_heads : shape.query_heads;
+}
+
 KvLayerShape cache_layer(const ModelConfig& config, std::uint32_t layer, const KvFormat& keys, const KvFormat& values) {
     const LatentShape& latent = config.latent;
-    if (latent.present()) return {1, latent.kv_rank, latent.rotary_dim, true, keys, values, layer};
+    if (latent.present()) return {1, config.latent_width(layer), latent.rotary_dim, true, keys, values, layer};
     return {layer_shape(config, layer).kv_heads, config.head_dim, config.head_dim, false, keys, values, layer};
 }
 
@@ -40,8 +45,8 @@ AttentionShape DeviceModel::attention_shape(std::uint32_t layer, const DecoderOp
     if (latent.present()) {
         // The scale is that of the heads, whatever is multiplied (CACHE_SEMANTICS 1.9).
         scale = 1.0f / std::sqrt(static_cast<float>(latent.nope_dim + latent.rotary_dim));
-        shape.latent = options.mla == MlaForm::absorbed;
-        shape.kv_heads = shape.latent ? 1 : of_layer.query_heads;
+        shape.latent = options.form_of(latent) == MlaForm::absorbed;
+        shape.kv_heads = shape.latent ? 1 : expanded_heads(config, layer);
         shape.head_dim = (shape.latent ? latent.kv_rank : latent.nope_dim) + latent.rotary_dim;
         shape.value_dim = shape.latent ? latent.kv_rank : latent.value_dim;
     }
@@ -56,7 +61,8 @@ AttentionShape DeviceModel::attention_shape(std::uint32_t layer, const DecoderOp
 
 RotaryShape DeviceModel::rotary_shape(std::uint32_t layer) const {
     RotaryShape shape = model->config.rotary(layer);
-    if (model->config.latent.present()) shape.rotary_dim = model->config.latent.rotary_dim;
+    const LatentShape& latent = model->config.latent;
+    if (latent.present() && !latent.late_rotation) shape.rotary_dim = latent.rotary_dim;
     return shape;
 }
 
@@ -81,19 +87,20 @@ public:
         take(up, target.up);
         take(down, target.down);
     }
-    void take(const LatentWeights& from, DeviceLatent& to) {
+    void take(const LatentWeights& from, bool late_rotation, DeviceLatent& to) {
         take_if_present(from.query_down, to.query_down);
         take_if_present(from.query_norm, to.query_norm);
         take_if_present(from.query_up, to.query_up);
         take(from.key_value_down, to.key_value_down);
-        take(from.key_value_norm, to.key_value_norm);
         take(from.key_value_up, to.key_value_up);
+        if (late_rotation) return;
+        take(from.key_value_norm, to.key_value_norm);
         take(from.key_up_transposed, to.key_up_transposed);
         take(from.value_up, to.value_up);
     }
     void take(const LayerWeights& from, const ModelConfig& config, bool experts, DeviceLayer& to) {
         take(from.attention_norm, to.attention_norm);
-        if (config.latent.present()) take(from.latent, to.latent);
+        if (config.latent.present()) take(from.latent, config.latent.late_rotation, to.latent);
         if (!config.latent.present() || !from.latent.query_down.present()) take(from.query, to.query);
         if (!config.latent.present()) {
             take(from.key, to.key);
@@ -159,7 +166,8 @@ Result<std::shared_ptr<DeviceModel>> DeviceModel::create(std::shared_ptr<const M
     if (model->output.present() && model->output.data != model->embedding.data) taker.take(model->output, device->output);
     device->layers.resize(model->layers.size());
     for (std::uint32_t i = 0; i < model->layers.size(); ++i) {
-        if (config.latent.present() && layer_shape(config, i).query_heads != config.query_heads)
+        const bool alike = layer_shape(config, i).query_heads == config.query_heads && expanded_heads(config, i) == expanded_heads(config, 0);
+        if (config.latent.present() && !alike)
             return Error{"'" + config.name + "' has latent attention with different numbers of heads, which is not computed",
                          "Choose another model"};
         const bool experts = config.experts.present() && layer_shape(config, i).experts;

@@ -36,6 +36,8 @@ struct DeviceLayer {
 LayerShape layer_shape(const ModelConfig& config, std::uint32_t layer);
 // Which keys a query of a layer sees: what the options say, or the model.
 KeySpan layer_span(const ModelConfig& config, const DecoderOptions& options, std::uint32_t layer);
+// Keys and values that are made from latents: of one head each without decoupled positions (late rotation), else as queries.
+std::uint32_t expanded_heads(const ModelConfig& config, std::uint32_t layer);
 // A layer of a cache that holds what the model's attention reads; at a place of its own.
 KvLayerShape cache_layer(const ModelConfig& config, std::uint32_t layer, const KvFormat& keys, const KvFormat& values);
 

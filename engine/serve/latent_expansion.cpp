@@ -13,7 +13,7 @@ LatentExpansion::Sizes LatentExpansion::sizes() const {
     const LatentShape& latent = m_device->model->config.latent;
     std::uint64_t heads = 0;
     for (std::uint32_t layer = 0; layer < m_device->model->config.layers; ++layer)
-        heads = std::max<std::uint64_t>(heads, layer_shape(m_device->model->config, layer).query_heads);
+        heads = std::max<std::uint64_t>(heads, expanded_heads(m_device->model->config, layer));
     return {heads, latent.kv_rank, latent.nope_dim, latent.rotary_dim, latent.value_dim};
 }
 
@@ -127,8 +127,15 @@ void LatentExpansion::expand_piece(std::uint32_t layer, const KvCache& latents, 
     backend.load(latents, layer, 0, 0, first, count, *m_latents, *m_rotary);
     backend.matmul(*m_device->layers[layer].latent.key_value_up, *m_latents, count, *m_expanded, false);
     backend.copy_columns(*m_expanded, {count, heads, heads, nope, nope + value, 0, nope + rotary, 0}, *m_keys);
-    backend.copy_columns(*m_rotary, {count, heads, 1, rotary, rotary, 0, nope + rotary, nope}, *m_keys);
+    if (rotary > 0) backend.copy_columns(*m_rotary, {count, heads, 1, rotary, rotary, 0, nope + rotary, nope}, *m_keys);
     backend.copy_columns(*m_expanded, {count, heads, heads, value, nope + value, nope, value, 0}, *m_values);
+    if (m_device->model->config.latent.late_rotation) {
+        const DeviceLayer& weights = m_device->layers[layer];
+        if (weights.key_bias) backend.add_bias(*m_keys, *weights.key_bias, count);
+        if (weights.value_bias) backend.add_bias(*m_values, *weights.value_bias, count);
+        if (weights.key_norm) backend.rms_norm_heads(*m_keys, *weights.key_norm, m_device->model->config.rms_epsilon, count, heads);
+        backend.rotate(*m_keys, heads, nope, 0, m_device->rotary_shape(layer));
+    }
     backend.store(*m_keys, *m_values, 1, *m_scratch, 0);
 }
 

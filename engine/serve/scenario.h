@@ -73,6 +73,7 @@ struct LaneOptions {
     std::string device;   // empty: the scenario's
     AttentionForm attention = AttentionForm::tiled;
     bool latent_expanded = false;      // multi-head latent attention makes keys and values of the latents ("mla": "expanded")
+    bool latent_absorbed = false;      // the same with "absorbed": said, not only left to the default
     std::optional<ConvertOptions> convert;  // what the lane's model becomes first
     std::uint32_t uncached_limit = 0;  // window: an uncached lane pauses at this many tokens; 0: no limit
 };

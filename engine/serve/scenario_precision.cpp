@@ -114,7 +114,10 @@ std::optional<ConvertOptions> read_convert(const json& value, const std::string&
 
 void read_attention(KeyReader& reader, LaneOptions& lane) {
     reader.choice("attention", {"tiled", "materialised"}, lane.attention);
-    if (const auto form = reader.choice("mla", {"absorbed", "expanded"})) lane.latent_expanded = *form == 1;
+    if (const auto form = reader.choice("mla", {"absorbed", "expanded"})) {
+        lane.latent_expanded = *form == 1;
+        lane.latent_absorbed = *form == 0;
+    }
 }
 
 }  // namespace kvloupe

@@ -244,6 +244,7 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
             if (auto backend = shelf.backend(lane); !backend) return error_of(lane, backend.error());
             found = *loaded;
             if (auto shape = CacheShape::of(found->config, lane); !shape) return error_of(lane, shape.error());
+            setup.options.latent_expanded = lane.latent_expanded || found->config.latent.late_rotation;
         }
         const Model* model = found.get();
         setup.model_name = shown_model(lane.model.empty() ? scenario.model : lane.model);

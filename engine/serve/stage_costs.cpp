@@ -85,11 +85,18 @@ StageCost StageCosts::behind(const Tensor& weight) const {
     return norm(weight, m_rows) + StageCost{3 * floats * f32_bytes, floats};
 }
 
+StageCost StageCosts::head_norm(const Tensor& weight, std::uint64_t rows) const {
+    return weight.present() ? norm(weight, rows) : StageCost{};
+}
+
 bool StageCosts::has_experts(std::uint32_t layer) const {
     return m_model->config.experts.present() && layer_shape(m_model->config, layer).experts;
 }
 
-bool StageCosts::expands() const { return m_model->config.latent.present() && m_options.mla == MlaForm::expanded; }
+bool StageCosts::expands() const {
+    const LatentShape& latent = m_model->config.latent;
+    return latent.present() && m_options.form_of(latent) == MlaForm::expanded;
+}
 
 std::uint64_t StageCosts::kv_bytes(std::uint32_t layer, std::uint64_t tokens) const {
     const KvLayerShape& cache = m_cache.layers[std::min<std::size_t>(layer, m_cache.layers.size() - 1)];
@@ -102,12 +109,11 @@ StageCost StageCosts::qkv(std::uint32_t layer) const {
     const LayerWeights& weights = m_model->layers[layer];
     const LayerShape shape = layer_shape(m_model->config, layer);
     if (m_model->config.latent.present())
-        return product(weights.latent.query_down.present() ? weights.latent.query_up : weights.query, m_rows, false);
-    StageCost cost = product(weights.query, m_rows, false) + product(weights.key, m_rows, false) +
+        return product(weights.latent.query_down.present() ? weights.latent.query_up : weights.query, m_rows, false) +
+               bias(weights.query_bias) + head_norm(weights.query_norm, m_rows * shape.query_heads);
+    const StageCost cost = product(weights.query, m_rows, false) + product(weights.key, m_rows, false) +
                      product(weights.value, m_rows, false) + bias(weights.query_bias) + bias(weights.key_bias) + bias(weights.value_bias);
-    if (weights.query_norm.present()) cost = cost + norm(weights.query_norm, m_rows * shape.query_heads);
-    if (weights.key_norm.present()) cost = cost + norm(weights.key_norm, m_rows * shape.kv_heads);
-    return cost;
+    return cost + head_norm(weights.query_norm, m_rows * shape.query_heads) + head_norm(weights.key_norm, m_rows * shape.kv_heads);
 }
 
 StageCost StageCosts::rotary_store(std::uint32_t layer) const {
@@ -117,6 +123,10 @@ StageCost StageCosts::rotary_store(std::uint32_t layer) const {
     const std::uint64_t heads = shape.query_heads;
     const std::uint64_t written = kv_bytes(layer, m_rows);
     // What is turned is read and written, 6 operations per pair; what is stored is read.
+    if (latent.late_rotation) {
+        const std::uint64_t turned = m_rows * heads * config.rotary(layer).rotary_dim;
+        return {f32_bytes * (2 * turned + m_rows * config.latent_width(layer)) + written, 3 * turned};
+    }
     if (latent.present())
         return {m_rows * f32_bytes * (2 * heads * latent.rotary_dim + 2 * latent.rotary_dim + latent.kv_rank + latent.rotary_dim) + written,
                 3 * m_rows * (heads + 1) * latent.rotary_dim};
@@ -135,7 +145,7 @@ StageCost StageCosts::attention(std::uint32_t layer) const {
     if (expands()) {
         key_width = latent.nope_dim + latent.rotary_dim;
         value_width = latent.value_dim;
-        read = reach.context * heads * (key_width + value_width) * f32_bytes;
+        read = reach.context * expanded_heads(config, layer) * (key_width + value_width) * f32_bytes;
     } else if (latent.present()) {
         key_width = latent.kv_rank + latent.rotary_dim;
         value_width = latent.kv_rank;  // the latents: read once for both
@@ -152,6 +162,7 @@ StageCost StageCosts::latent(std::uint32_t layer) const {
     const LatentWeights& weights = m_model->layers[layer].latent;
     const LatentShape& shape = m_model->config.latent;
     if (!shape.present()) return {};
+    if (shape.late_rotation) return product(weights.key_value_down, m_rows, false) + expansion(layer);
     StageCost cost = product(weights.key_value_down, m_rows, false) + copy(m_rows * (shape.kv_rank + shape.rotary_dim)) +
                      norm(weights.key_value_norm, m_rows);
     if (weights.query_down.present()) cost = cost + product(weights.query_down, m_rows, false) + norm(weights.query_norm, m_rows);
@@ -171,12 +182,17 @@ StageCost StageCosts::absorption(std::uint32_t layer) const {
 StageCost StageCosts::expansion(std::uint32_t layer) const {
     const LatentShape& shape = m_model->config.latent;
     const std::uint64_t tokens = m_reaches[m_reach_of[layer]].context;
-    const std::uint64_t heads = layer_shape(m_model->config, layer).query_heads;
+    const std::uint64_t heads = expanded_heads(m_model->config, layer);
     const std::uint64_t made = heads * (shape.nope_dim + shape.rotary_dim + shape.value_dim);
-    const StageCost loaded{kv_bytes(layer, tokens) + tokens * (shape.kv_rank + shape.rotary_dim) * f32_bytes, 0};
-    return loaded + product(m_model->layers[layer].latent.key_value_up, tokens, false) +
-           copy(tokens * heads * (shape.nope_dim + shape.value_dim)) +
-           StageCost{tokens * (shape.rotary_dim + heads * shape.rotary_dim) * f32_bytes, 0} + copy(tokens * made);
+    const LayerWeights& weights = m_model->layers[layer];
+    const StageCost loaded{kv_bytes(layer, tokens) + tokens * (m_model->config.latent_width(layer) + shape.rotary_dim) * f32_bytes, 0};
+    StageCost cost = loaded + product(weights.latent.key_value_up, tokens, false) + copy(tokens * heads * (shape.nope_dim + shape.value_dim)) +
+                     copy(tokens * made);
+    if (!shape.late_rotation) return cost + StageCost{tokens * (shape.rotary_dim + heads * shape.rotary_dim) * f32_bytes, 0};
+    for (const Tensor* of : {&weights.key_bias, &weights.value_bias})  // read and written
+        if (of->present()) cost = cost + StageCost{(2 * tokens + 1) * of->cols * f32_bytes, tokens * of->cols};
+    const std::uint64_t turned = tokens * heads * m_model->config.rotary(layer).rotary_dim;
+    return cost + head_norm(weights.key_norm, tokens * heads) + StageCost{2 * turned * f32_bytes, 3 * turned};
 }
 
 // Rows of chosen experts: gathered, multiplied by the weights of as many different experts as were chosen.

@@ -51,6 +51,7 @@ private:
     // Square, sum, scale, weight: 4 operations per element of `rows` rows as wide as the weight.
     StageCost norm(const Tensor& weight, std::uint64_t rows) const;
     StageCost bias(const Tensor& added) const;
+    StageCost head_norm(const Tensor& weight, std::uint64_t rows) const;  // nothing where it is absent
     // Floats that are read and written once.
     static StageCost copy(std::uint64_t floats);
     StageCost behind(const Tensor& norm) const;

@@ -23,7 +23,7 @@ Error too_large(const KvCacheShape& shape) {
 
 // The first `tokens` slots of one block.
 void copy_slots(const KvPlane& plane, const std::byte* from, std::byte* to, std::uint32_t tokens) {
-    if (tokens == 0) return;
+    if (tokens == 0 || plane.block_bytes == 0) return;
     if (tokens >= plane.block_size) {
         std::memcpy(to, from, plane.block_bytes);
         return;
@@ -71,7 +71,7 @@ Result<BlockStrides> strides_of(const KvCacheShape& shape) {
 }
 
 Result<std::unique_ptr<KvCache>> CpuKvCache::make(const KvCacheShape& shape, Purpose purpose, Counters& counters) {
-    if (auto checked = check_shape(shape, "The CPU"); !checked) return checked.error();
+    if (auto checked = check_shape(shape, "The CPU", true); !checked) return checked.error();
     auto strides = strides_of(shape);
     if (!strides) return strides.error();
     std::uint64_t bytes = strides->block_bytes();
@@ -174,7 +174,8 @@ void CpuKvCache::swap_in(std::uint32_t block, const CpuHostBlocks& host, std::ui
 
 void CpuKvCache::poison_block(std::uint32_t block) {
     for (const Laid& laid : m_laid)
-        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) std::memset(of->block(block), nan_byte, of->stride);
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]})
+            if (of->stride > 0) std::memset(of->block(block), nan_byte, of->stride);
 }
 
 void CpuKvCache::copy_page(std::uint32_t from, std::uint32_t to, std::uint32_t tokens) {
