@@ -10,6 +10,7 @@
 #include "gui/quality_measurement.h"
 #include "gui/start_page.h"
 #include "gui/tab_page.h"
+#include "views/cached_heads.h"
 #include "views/format.h"
 #include "views/view.h"
 
@@ -317,6 +318,12 @@ void MainWindow::updateNumbers() {
     const LaneInfo& info = lane->info();
     if (info.layers == 0)
         m_modelText->setWholeText(tr("No model: an accounting lane, forced tokens and no arithmetic"));
+    else if (info.latent_rank > 0)
+        m_modelText->setWholeText(tr("%1 · %2 layers · %3 query heads, %4 · cache %5")
+                             .arg(QString::fromStdString(info.model_name))
+                             .arg(info.layers)
+                             .arg(info.query_heads)
+                             .arg(cachedHeads(info), QString::fromStdString(info.cache_dtype)));
     else m_modelText->setWholeText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
                              .arg(QString::fromStdString(info.model_name))
                              .arg(info.layers)

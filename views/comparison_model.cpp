@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/comparison_model.h"
 
+#include "views/cached_heads.h"
 #include "views/format.h"
 #include "views/palette.h"
 #include "views/table_picture.h"
@@ -113,8 +114,8 @@ ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const
     };
     switch (column) {
     case lane: return {QString::fromStdString(info.name), QString::fromStdString(info.name), {}, {}};
-    case kvHeads: return {formatCount(info.kv_heads), number(info.kv_heads), {},
-                          tr("%1 KV heads for %2 query heads").arg(info.kv_heads).arg(info.query_heads)};
+    case kvHeads:
+        return {cachedHeads(info), info.latent_rank == 0 ? number(info.kv_heads) : cachedHeads(info), {}, cachedHeadsSentence(info)};
     case storedAs: {
         const QString text = info.kv_cache ? QString::fromStdString(info.cache_dtype) : tr("none");
         return {text, text, {}, {}};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/comparison_view.h"
 
+#include "engine/record/figures.h"
 #include "views/format.h"
 
 #include <QTableView>
@@ -27,13 +28,10 @@ QString ComparisonView::formula() const {
     const int step = cursor()->stepOf(cursor()->lane());
     if (!lane || step < 0 || !lane->info().kv_cache) return {};
     const LaneInfo& info = lane->info();
-    const std::uint64_t elements = std::uint64_t{2} * info.layers * info.kv_heads * info.head_dim;
-    if (elements == 0 || info.bytes_per_token % elements != 0) return {};
     const std::uint64_t tokens = lane->step(static_cast<std::size_t>(step)).slots.token;
-    return tr("%1: %2 layers × %3 KV heads × %4 × %5 B × 2 (K and V) = %6 B per token ◐, %7 at %8 tokens ○")
-        .arg(QString::fromStdString(info.name), QString::number(info.layers), QString::number(info.kv_heads),
-             QString::number(info.head_dim), QString::number(info.bytes_per_token / elements),
-             formatCount(info.bytes_per_token), formatBytes(info.bytes_per_token * tokens), formatCount(tokens));
+    return tr("%1: %2 ◐, %3 at %4 tokens ○")
+        .arg(QString::fromStdString(info.name), QString::fromStdString(kv_formula(info)),
+             formatBytes(tokens * predicted_slot_bytes(info)), formatCount(tokens));
 }
 
 std::vector<int> ComparisonView::columnsByWeight() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/lanes_view.h"
 
+#include "views/cached_heads.h"
 #include "views/canvas.h"
 #include "views/format.h"
 
@@ -104,10 +105,10 @@ QString LanesView::tipAt(const QPointF& position) const {
     const int card = cardAt(position);
     if (card < 0) return {};
     const LaneInfo& info = cursor()->recording()->lane(LaneId(static_cast<std::uint32_t>(card))).info();
-    return tr("%1 on %2\n%3 layers, %4 query heads, %5 KV heads, head size %6\n%7 parameters, weights %8 %9")
+    return tr("%1 on %2\n%3 layers, %4, head size %5\n%6 parameters, weights %7 %8")
         .arg(QString::fromStdString(info.model_name), QString::fromStdString(info.device), QString::number(info.layers),
-             QString::number(info.query_heads), QString::number(info.kv_heads), QString::number(info.head_dim),
-             formatCount(info.parameters), originMark(Origin::measured), formatBytes(info.weight_bytes)) +
+             cachedHeadsSentence(info), QString::number(info.head_dim), formatCount(info.parameters),
+             originMark(Origin::measured), formatBytes(info.weight_bytes)) +
            (info.kv_cache ? tr("\n%1 %2 per token").arg(originMark(Origin::derived), formatBytes(info.bytes_per_token)) : QString());
 }
 
