@@ -17,15 +17,6 @@
 #include <iostream>
 #include <unistd.h>
 
-namespace kvloupe {
-
-int fail(const std::string& message, int status) {
-    std::cerr << "kvloupe: " << message << '\n';
-    return status;
-}
-
-}  // namespace kvloupe
-
 namespace {
 
 constexpr const char* usage_text =
