@@ -7,6 +7,7 @@ KVLOUPE_BUILD_PACKAGES=(
   g++ cmake ninja-build pkg-config
   qt6-base-dev qt6-svg-dev libqcustomplot-dev qt6-wayland
   libspdlog-dev nlohmann-json3-dev libeigen3-dev libhwy-dev libopenblas-dev libpcre2-dev nettle-dev
+  libsqlite3-dev libzstd-dev
   fonts-dejavu-core fonts-wqy-microhei
 )
 KVLOUPE_TEST_PACKAGES=(lld xvfb xauth clang libclang-rt-14-dev unzip python3-pip)

@@ -2,19 +2,34 @@
 //
 // ChunkedLog<T>: an append-only sequence with one writer and any number of readers, without locks.
 // Goals: an element never moves once it was appended (readers keep references); appending is amortised O(1) with no
-// copy of what is there; a reader sees a prefix. Non-goals: removal, several writers.
+// copy of what is there; a reader sees a prefix; elements of a file are read by chunks when they are first asked for, so
+// that a large recording opens at once. Non-goals: removal, several writers.
 // Rejected: std::vector behind a mutex (a reader that draws would stall the engine), std::deque (its map moves).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cassert>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <span>
+#include <type_traits>
 #include <utility>
 
 namespace kvloupe {
+
+// Where the elements of a log lie that was not written by this program's run: a file.
+template <class T>
+class LogSource {
+public:
+    virtual ~LogSource() = default;
+    // Fills elements first .. first + out.size() - 1. Called by one thread at a time. What cannot be read stays as it was made;
+    // the source remembers why.
+    virtual void read(std::size_t first, std::span<T> out) = 0;
+};
 
 template <class T, std::size_t ChunkShift = 12>
 class ChunkedLog {
@@ -28,21 +43,28 @@ public:
     ChunkedLog& operator=(const ChunkedLog&) = delete;
     ~ChunkedLog() {
         const std::size_t count = m_size.load(std::memory_order_relaxed);
-        for (std::size_t i = 0; i < count; ++i) at(i).~T();
-        for (auto& page : m_pages) {
-            Page* p = page.load(std::memory_order_relaxed);
-            if (!p) break;
-            for (auto& chunk : *p) {
-                T* c = chunk.load(std::memory_order_relaxed);
-                if (!c) break;
-                std::allocator<T>().deallocate(c, chunk_size);
-            }
-            delete p;
+        for (std::size_t first = 0; first < count; first += chunk_size) {
+            T* c = present(first >> ChunkShift);
+            if (!c) continue;
+            std::destroy_n(c, std::min(chunk_size, count - first));
+            std::allocator<T>().deallocate(c, chunk_size);
         }
+        for (auto& page : m_pages) delete page.load(std::memory_order_relaxed);
+    }
+
+    // Makes an empty log one of `count` elements that `source` reads when they are asked for. Before any reader; nothing is appended
+    // afterwards. T is default constructible.
+    void open(std::size_t count, std::unique_ptr<LogSource<T>> source) {
+        assert(empty() && !m_source && source && count <= chunk_size * chunks_per_page * max_pages);
+        m_source = std::move(source);
+        for (std::size_t page = 0; page * chunks_per_page * chunk_size < count; ++page)
+            m_pages[page].store(new Page(), std::memory_order_release);
+        m_size.store(count, std::memory_order_release);
     }
 
     // Appends one element and publishes it. Writer thread only. Returns its index.
     std::size_t push_back(T value) {
+        assert(!m_source);
         const std::size_t index = m_size.load(std::memory_order_relaxed);
         const std::size_t chunk = index >> ChunkShift;
         const std::size_t page = chunk / chunks_per_page;
@@ -69,21 +91,46 @@ public:
     // Element `index` < size() as this thread has seen it.
     const T& operator[](std::size_t index) const {
         const std::size_t chunk = index >> ChunkShift;
-        const Page* p = m_pages[chunk / chunks_per_page].load(std::memory_order_acquire);
-        const T* c = (*p)[chunk % chunks_per_page].load(std::memory_order_acquire);
+        const T* c = present(chunk);
+        if (!c) c = read_chunk(chunk);
         return *std::launder(c + (index & (chunk_size - 1)));
     }
 
-    // Bytes of memory held by the chunks.
-    std::size_t bytes() const { return (size() + chunk_size - 1) / chunk_size * chunk_size * sizeof(T); }
+    // Bytes of memory held by the chunks; of a file's those that were read.
+    std::size_t bytes() const {
+        const std::size_t chunks = m_source ? m_chunks_read.load(std::memory_order_relaxed) : (size() + chunk_size - 1) / chunk_size;
+        return chunks * chunk_size * sizeof(T);
+    }
 
 private:
     using Page = std::array<std::atomic<T*>, chunks_per_page>;
 
-    T& at(std::size_t index) { return const_cast<T&>((*this)[index]); }
+    T* present(std::size_t chunk) const {
+        const Page* p = m_pages[chunk / chunks_per_page].load(std::memory_order_acquire);
+        return (*p)[chunk % chunks_per_page].load(std::memory_order_acquire);
+    }
+
+    const T* read_chunk(std::size_t chunk) const {
+        const std::lock_guard lock(m_read_mutex);
+        if (const T* c = present(chunk)) return c;  // another reader was faster
+        T* c = std::allocator<T>().allocate(chunk_size);
+        const std::size_t first = chunk << ChunkShift;
+        const std::size_t count = std::min(chunk_size, m_size.load(std::memory_order_relaxed) - first);
+        if constexpr (std::is_default_constructible_v<T>) {
+            std::uninitialized_value_construct_n(c, count);
+            m_source->read(first, {c, count});
+        }
+        Page* p = m_pages[chunk / chunks_per_page].load(std::memory_order_relaxed);
+        (*p)[chunk % chunks_per_page].store(c, std::memory_order_release);
+        m_chunks_read.fetch_add(1, std::memory_order_relaxed);
+        return c;
+    }
 
     std::array<std::atomic<Page*>, max_pages> m_pages{};
     std::atomic<std::size_t> m_size{0};
+    std::unique_ptr<LogSource<T>> m_source;      // of a file's log
+    mutable std::mutex m_read_mutex;
+    mutable std::atomic<std::size_t> m_chunks_read{0};
 };
 
 }  // namespace kvloupe

@@ -99,6 +99,8 @@ enum class Cause : std::uint8_t {
 };
 inline constexpr int cause_count = static_cast<int>(Cause::requested) + 1;
 
+std::string_view name_of(Cause cause);  // as it is spelt above
+
 struct Event {
     static constexpr std::uint8_t flag_front = 1;     // free, evict: put at the head of the free queue (else the tail)
     static constexpr std::uint8_t flag_held = 2;      // free: kept by the radix tree

@@ -49,6 +49,7 @@ struct SequenceState {
 
 private:
     friend class LaneState;
+    friend class LaneStateCode;
     struct Stored {                     // the block of a group whose hash it knew last
         std::uint32_t logical = 0;
         std::uint64_t hash = 0;
@@ -76,6 +77,7 @@ struct BlockState {
 
 private:
     friend class LaneState;
+    friend class LaneStateCode;
     std::uint32_t m_more = 0xFFFFFFFFu;  // further owners, newest first, and some that have left
     std::uint32_t m_more_count = 0;
 };
@@ -124,6 +126,8 @@ public:
     void forget_made() { m_made = 0; }
 
 private:
+    friend class LaneStateCode;
+
     struct Link {  // in the free queue; by default the neighbours by id
         std::uint32_t previous = 0xFFFFFFFFu;
         std::uint32_t next = 0xFFFFFFFFu;

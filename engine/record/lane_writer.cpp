@@ -125,7 +125,7 @@ void LaneWriter::keep_key_frame(std::uint64_t step) {
     if (passed < min_key_frame_distance || passed * sizeof(Event) * key_frame_factor < m_state.made_bytes()) return;
     m_record.m_key_frame_bytes.fetch_add(m_state.made_bytes(), std::memory_order_relaxed);
     m_state.forget_made();
-    m_record.m_key_frames.push_back({step, std::make_shared<const LaneState>(m_state)});
+    m_record.m_key_frames.push_back({static_cast<std::int64_t>(step), std::make_shared<const LaneState>(m_state)});
     m_events_since_key_frame = 0;
     m_key_frame_step = step;
 }

@@ -13,23 +13,23 @@ LaneRecord::LaneRecord(LaneInfo info, std::shared_ptr<const VocabularyText> voca
 
 LaneRecord::~LaneRecord() = default;
 
-LaneState LaneRecord::state_after(std::size_t step) const {
-    // The last key frame at or before `step`; frames are ascending in step.
+LaneRecord::KeyFrame LaneRecord::key_frame_before(std::size_t step) const {
+    if (m_frames) return m_frames->at_or_before(step);
+    // Frames are ascending in step.
     std::size_t low = 0;
     std::size_t high = m_key_frames.size();
     while (low < high) {
         const std::size_t middle = low + (high - low) / 2;
-        if (m_key_frames[middle].step <= step) low = middle + 1;
+        if (m_key_frames[middle].step <= static_cast<std::int64_t>(step)) low = middle + 1;
         else high = middle;
     }
-    LaneState state(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size);
-    std::size_t next = 0;
-    if (low > 0) {
-        const KeyFrame& frame = m_key_frames[low - 1];
-        state = *frame.state;
-        next = frame.step + 1;
-    }
-    for (; next <= step; ++next) {
+    return low == 0 ? KeyFrame() : m_key_frames[low - 1];
+}
+
+LaneState LaneRecord::state_after(std::size_t step) const {
+    const KeyFrame frame = key_frame_before(step);
+    LaneState state = frame.state ? *frame.state : LaneState(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size);
+    for (auto next = static_cast<std::size_t>(frame.step + 1); next <= step; ++next) {
         state.begin_step(static_cast<std::uint32_t>(next));
         const LogRange events = m_steps[next].events;
         for (std::uint64_t event = events.begin; event < events.end; ++event) state.apply(m_events[event]);

@@ -160,13 +160,17 @@ public:
     // All of them, ascending steps.
     const ChunkedLog<StageRange, 8>& staged_steps() const { return m_stage_ranges; }
     const ChunkedLog<AttentionRow>& attention() const { return m_attention; }
-    const ChunkedLog<float, 16>& attention_weights() const { return m_attention_weights; }
+    static constexpr std::size_t weights_shift = 16;
+    const ChunkedLog<float, weights_shift>& attention_weights() const { return m_attention_weights; }
     const ChunkedLog<SequenceInfo, 8>& sequences() const { return m_sequences; }
     const ChunkedLog<std::string, 8>& strings() const { return m_strings; }
 
     // State of pool, tables and sequences after the step: nearest key frame + events since. Any thread.
     // step < step_count(). Cost is bounded by the key-frame distance, not by the length of the recording.
     LaneState state_after(std::size_t step) const;
+
+    // Why parts of a file's record could not be read, one sentence, or "" (any thread). What is missing is empty.
+    std::string damage() const { return m_frames ? m_frames->damage() : std::string(); }
 
     // Attention rows that were asked for but did not fit the memory budget (measured, shown to the user).
     std::uint64_t dropped_attention_rows() const { return m_dropped_attention_rows.load(std::memory_order_relaxed); }
@@ -177,13 +181,24 @@ public:
     // Bytes held by the lane's logs and key frames (measured).
     std::uint64_t memory_bytes() const;
 
-private:
-    friend class LaneWriter;
-
     struct KeyFrame {
-        std::uint64_t step = 0;  // state after this step
+        std::int64_t step = -1;  // state after this step; -1: before the first
         std::shared_ptr<const LaneState> state;
     };
+    // Key frames of a file.
+    class StoredFrames {
+    public:
+        virtual ~StoredFrames() = default;
+        // The last one at or before `step`; without a state where there is none.
+        virtual KeyFrame at_or_before(std::size_t step) = 0;
+        virtual std::string damage() const = 0;
+    };
+
+private:
+    friend class LaneWriter;
+    friend class KvtReader;
+
+    KeyFrame key_frame_before(std::size_t step) const;
 
     LaneInfo m_info;
     std::shared_ptr<const VocabularyText> m_vocabulary;
@@ -194,10 +209,11 @@ private:
     ChunkedLog<StageRecord> m_stages;
     ChunkedLog<StageRange, 8> m_stage_ranges;  // ascending steps
     ChunkedLog<AttentionRow> m_attention;
-    ChunkedLog<float, 16> m_attention_weights;
+    ChunkedLog<float, weights_shift> m_attention_weights;
     ChunkedLog<SequenceInfo, 8> m_sequences;
     ChunkedLog<std::string, 8> m_strings;
     ChunkedLog<KeyFrame, 6> m_key_frames;
+    std::unique_ptr<StoredFrames> m_frames;  // of a file's record, whose m_key_frames is empty
     std::atomic<std::uint64_t> m_key_frame_bytes{0};
     std::atomic<std::uint64_t> m_dropped_attention_rows{0};
     mutable std::mutex m_failure_mutex;
@@ -239,6 +255,7 @@ public:
 
 private:
     friend class RecordingWriter;
+    friend class KvtReader;
 
     std::string m_title;
     std::uint64_t m_memory_budget = std::uint64_t{256} << 20;

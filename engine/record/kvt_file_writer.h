@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// What a recording file holds beside its lanes' logs, and the transactions around both. Used by one thread.
+#pragma once
+
+#include "engine/record/kvt_lane_writer.h"
+#include "engine/record/kvt_writer.h"
+
+#include <vector>
+
+namespace kvloupe {
+
+class KvtFileWriter {
+public:
+    // Makes the file with all that is fixed before the first step.
+    static Result<KvtFileWriter> create(const Recording& recording, const KvtOptions& options, std::size_t first_step);
+
+    // One transaction with what the recording has published since the last one, at most some hundred thousand events; true:
+    // there is more. No step from end_step on.
+    Result<bool> append(std::size_t end_step);
+    // The rest, the recording's last words, and the file is closed.
+    Result<void> close();
+
+    const std::vector<KvtLaneWriter>& lanes() const { return m_lanes; }
+    void leave_out_attention(bool leave_out);
+
+private:
+    KvtFileWriter(const Recording& recording, SqlDatabase database)
+        : m_recording(&recording), m_database(std::make_unique<SqlDatabase>(std::move(database))) {}
+    Result<void> write_head(const KvtOptions& options);
+    Result<void> write_vocabularies();
+    Result<void> write_lanes();
+    Result<void> write_requests();
+    Result<void> write_meta(const char* key, std::string_view text);
+    Result<void> write_end();
+
+    const Recording* m_recording;
+    std::unique_ptr<SqlDatabase> m_database;  // where the lanes' writers know it
+    std::vector<KvtLaneWriter> m_lanes;
+    std::size_t m_requests = 0;
+};
+
+}  // namespace kvloupe

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/kvt_lane_writer.h"
+
+#include "engine/record/compressed.h"
+#include "engine/record/kvt_schema.h"
+#include "engine/record/lane_state_code.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kvloupe {
+
+namespace {
+
+// Seeking reads the events since the last key frame, some 2 million a second: 16,384 take 8 ms. A frame holds every block and
+// sequence, so it comes no more often than the lane has of them, and frames cost no more than the events.
+constexpr std::uint64_t min_key_frame_distance = 16384;
+
+constexpr std::size_t tile_weights = std::size_t{1} << LaneRecord::weights_shift;
+
+}  // namespace
+
+Result<KvtLaneWriter> KvtLaneWriter::follow(SqlDatabase& database, const LaneRecord& lane, std::uint32_t number, std::size_t first_step) {
+    KvtLaneWriter writer(database, lane, number);
+    writer.m_step = writer.m_first_step = first_step;
+    if (auto prepared = writer.prepare(); !prepared) return prepared.error();
+    return writer;
+}
+
+std::int64_t KvtLaneWriter::id(std::uint64_t index) const { return kvt::row_id(m_number, index); }
+
+Result<void> KvtLaneWriter::prepare() {
+    const struct {
+        std::optional<BulkInsert>* rows;
+        const char* table;
+        int columns;
+    } bulk[] = {{&m_step_rows, "steps", 37},       {&m_event_rows, "event_log", 12},       {&m_token_rows, "token_log", 9},
+                {&m_alternative_rows, "alternative_log", 4}, {&m_stage_range_rows, "stage_ranges", 5},
+                {&m_stage_rows, "stage_log", 7},   {&m_attention_rows, "attention_rows", 7}, {&m_block_rows, "block_states", 13}};
+    for (const auto& one : bulk) {
+        auto rows = BulkInsert::into(*m_database, one.table, one.columns);
+        if (!rows) return rows.error();
+        *one.rows = std::move(*rows);
+    }
+    const struct {
+        std::optional<SqlStatement>* statement;
+        const char* sql;
+    } single[] = {{&m_sequence, "INSERT INTO sequences VALUES (?,?,?,?,?,?,?)"},
+                  {&m_string, "INSERT INTO strings VALUES (?,?,?)"},
+                  {&m_tile, "INSERT OR REPLACE INTO attention_tiles VALUES (?,?)"},
+                  {&m_key_frame, "INSERT INTO key_frames VALUES (?,?,?)"},
+                  {&m_check, "INSERT INTO checks VALUES (?,?,?,?)"}};
+    for (const auto& one : single) {
+        auto statement = m_database->prepare(one.sql);
+        if (!statement) return statement.error();
+        *one.statement = std::move(*statement);
+    }
+    return {};
+}
+
+Result<std::size_t> KvtLaneWriter::append(std::uint64_t events, std::size_t end_step) {
+    const std::size_t end = std::min(m_lane->step_count(), end_step);
+    if (auto names = append_names(); !names) return names.error();
+    const std::size_t begin = m_step;
+    const std::uint64_t enough = m_events + events;
+    // A cut begins with the state that its first step found.
+    if (m_step == m_first_step && m_step > 0 && !m_any_key_frame && m_step < end)
+        if (auto frame = key_frame(m_step - 1); !frame) return frame.error();
+    for (; m_step < end && m_events < enough; ++m_step) {
+        const StepRecord& step = m_lane->step(m_step);
+        const LogRange ranges[] = {step.events, step.tokens, step.attention};
+        StepRecord row = step;
+        row.events.begin = m_events;
+        row.tokens.begin = m_tokens;
+        row.attention.begin = m_attention;
+        for (auto written : {append_events(ranges[0]), append_tokens(ranges[1]), append_attention(ranges[2])})
+            if (!written) return written.error();
+        row.events.end = m_events;
+        row.tokens.end = m_tokens;
+        row.attention.end = m_attention;
+        if (auto written = append_step(row); !written) return written.error();
+        const std::uint64_t distance = std::max<std::uint64_t>(min_key_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
+        if (m_events - m_key_frame_event >= distance)
+            if (auto frame = key_frame(m_step); !frame) return frame.error();
+    }
+    if (auto stages = append_stages(m_step); !stages) return stages.error();
+    if (auto tile = write_tile(); !tile) return tile.error();
+    for (auto* rows : {&m_step_rows, &m_event_rows, &m_token_rows, &m_alternative_rows, &m_stage_range_rows, &m_stage_rows,
+                       &m_attention_rows, &m_block_rows})
+        if (auto written = (*rows)->flush(); !written) return written.error();
+    return m_step - begin;
+}
+
+Result<void> KvtLaneWriter::append_rest() {
+    if (m_events > m_key_frame_event) {
+        m_check->bind(1, std::int64_t{m_number});
+        m_check->bind(2, static_cast<std::int64_t>(m_step) - 1);
+        m_check->bind_text(3, "events");
+        m_check->bind(4, m_events_check.value());
+        if (auto written = m_check->run(); !written) return written;
+        m_key_frame_event = m_events;
+    }
+    auto update = m_database->prepare("UPDATE lanes SET failure = ?, dropped_attention_rows = ? WHERE lane = ?");
+    if (!update) return update.error();
+    update->bind_text(1, m_lane->failure());
+    update->bind(2, static_cast<std::int64_t>(m_lane->dropped_attention_rows() + m_dropped_rows));
+    update->bind(3, std::int64_t{m_number});
+    return update->run();
+}
+
+Result<void> KvtLaneWriter::append_step(const StepRecord& step) {
+    BulkInsert& row = *m_step_rows;
+    row.put(m_number);
+    row.put(step.step.value - m_first_step);
+    for (const std::uint64_t value :
+         {step.start_ns, step.duration_ns, std::uint64_t{step.running}, std::uint64_t{step.waiting}, std::uint64_t{step.prefill_tokens},
+          std::uint64_t{step.decode_tokens}, std::uint64_t{step.context_tokens}, std::uint64_t{step.used_blocks},
+          std::uint64_t{step.cached_blocks}, std::uint64_t{step.free_blocks}, step.kv_bytes, step.slots.token, step.slots.cached,
+          step.slots.reserved, step.slots.internal, step.slots.external, step.slots.free, std::uint64_t{step.residual_pages},
+          step.allocated_kv_bytes, step.activation_bytes, step.predicted_activation_bytes, std::uint64_t{step.host_blocks},
+          step.hit_tokens, step.queried_tokens, step.preempted_hit_tokens, step.preempted_queried_tokens, step.computed_tokens,
+          step.overflowed_values})
+        row.put(value);
+    row.put_real(step.logit_difference);
+    for (const LogRange& range : {step.events, step.tokens, step.attention}) {
+        row.put(range.begin);
+        row.put(range.end);
+    }
+    return row.row_done();
+}
+
+Result<void> KvtLaneWriter::append_events(LogRange range) {
+    BulkInsert& row = *m_event_rows;
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const Event& event = m_lane->events()[i];
+        m_events_check.add(event);
+        row.put(static_cast<std::uint64_t>(id(m_events++)));
+        row.put(static_cast<std::uint64_t>(event.kind));
+        row.put(static_cast<std::uint64_t>(event.cause));
+        row.put(event.flags);
+        row.put(event.group);
+        row.put_index(event.sequence.value);
+        row.put_index(event.block.value);
+        row.put_index(event.other);
+        row.put(event.tokens);
+        row.put(event.offset_ns);
+        row.put(event.duration_ns);
+        row.put_index(event.detail.value);
+        if (auto done = row.row_done(); !done) return done;
+    }
+    return {};
+}
+
+Result<void> KvtLaneWriter::append_tokens(LogRange range) {
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const TokenRecord& token = m_lane->tokens()[i];
+        BulkInsert& row = *m_token_rows;
+        row.put(static_cast<std::uint64_t>(id(m_tokens++)));
+        row.put(token.sequence.value);
+        row.put(token.position);
+        row.put(static_cast<std::uint64_t>(std::int64_t{token.token}));
+        row.put(token.source);
+        row.put(token.rank);
+        row.put_real(token.probability);
+        row.put(m_alternatives);
+        row.put(token.alternative_count);
+        if (auto done = row.row_done(); !done) return done;
+        for (std::uint64_t k = 0; k < token.alternative_count; ++k) {
+            const Alternative& alternative = m_lane->alternatives()[token.alternatives_begin + k];
+            m_alternative_rows->put(static_cast<std::uint64_t>(id(m_alternatives++)));
+            m_alternative_rows->put(static_cast<std::uint64_t>(std::int64_t{alternative.token}));
+            m_alternative_rows->put_real(alternative.probability);
+            m_alternative_rows->put_real(alternative.logit);
+            if (auto done = m_alternative_rows->row_done(); !done) return done;
+        }
+    }
+    return {};
+}
+
+Result<void> KvtLaneWriter::append_attention(LogRange range) {
+    if (m_leave_out_attention) {
+        m_dropped_rows += range.size();
+        return {};
+    }
+    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+        const AttentionRow& one = m_lane->attention()[i];
+        BulkInsert& row = *m_attention_rows;
+        row.put(static_cast<std::uint64_t>(id(m_attention++)));
+        row.put(one.sequence.value);
+        row.put(one.layer);
+        row.put(one.head);
+        row.put(one.position);
+        row.put(one.key_count);
+        row.put(m_weights);
+        if (auto done = row.row_done(); !done) return done;
+        for (std::uint64_t k = 0; k < one.key_count; ++k) {
+            m_tile_weights.push_back(m_lane->attention_weights()[one.weights_begin + k]);
+            ++m_weights;
+            if (m_weights % tile_weights != 0) continue;
+            if (auto tile = write_tile(); !tile) return tile;
+            m_tile_weights.clear();
+        }
+    }
+    return {};
+}
+
+// The weights of the tile in progress, replaced until it is full.
+Result<void> KvtLaneWriter::write_tile() {
+    if (m_tile_weights.empty()) return {};
+    const std::string_view bytes(reinterpret_cast<const char*>(m_tile_weights.data()), m_tile_weights.size() * sizeof(float));
+    m_tile->bind(1, id((m_weights - 1) / tile_weights));
+    m_tile->bind_bytes(2, compressed(bytes));
+    return m_tile->run();
+}
+
+// Sequences and strings come before the events that name them.
+Result<void> KvtLaneWriter::append_names() {
+    const std::int64_t lane{m_number};
+    for (const std::size_t end = m_lane->sequences().size(); m_sequences < end; ++m_sequences) {
+        const SequenceInfo& info = m_lane->sequences()[m_sequences];
+        m_sequence->bind(1, lane);
+        m_sequence->bind(2, static_cast<std::int64_t>(m_sequences));
+        m_sequence->bind(3, std::int64_t{info.request.value});
+        if (info.parent.valid()) m_sequence->bind(4, std::int64_t{info.parent.value});
+        else m_sequence->bind_null(4);
+        m_sequence->bind(5, std::int64_t{info.forked_at});
+        m_sequence->bind(6, std::int64_t{info.prompt_tokens});
+        m_sequence->bind_text(7, info.name);
+        if (auto written = m_sequence->run(); !written) return written;
+    }
+    for (const std::size_t end = m_lane->strings().size(); m_strings < end; ++m_strings) {
+        m_string->bind(1, lane);
+        m_string->bind(2, static_cast<std::int64_t>(m_strings));
+        m_string->bind_text(3, m_lane->strings()[m_strings]);
+        if (auto written = m_string->run(); !written) return written;
+    }
+    return {};
+}
+
+Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
+    for (const std::size_t end = m_lane->staged_steps().size(); m_stage_ranges < end; ++m_stage_ranges) {
+        const LaneRecord::StageRange& staged = m_lane->staged_steps()[m_stage_ranges];
+        if (staged.step >= end_step) break;
+        if (staged.step < m_first_step) continue;
+        BulkInsert& row = *m_stage_range_rows;
+        row.put(m_number);
+        row.put(m_written_stage_ranges++);
+        row.put(staged.step - m_first_step);
+        row.put(m_stages);
+        row.put(m_stages + staged.range.size());
+        if (auto done = row.row_done(); !done) return done;
+        for (std::uint64_t i = staged.range.begin; i < staged.range.end; ++i) {
+            const StageRecord& stage = m_lane->stages()[i];
+            m_stage_rows->put(static_cast<std::uint64_t>(id(m_stages++)));
+            m_stage_rows->put(static_cast<std::uint64_t>(stage.kind));
+            m_stage_rows->put_index(stage.layer == StageRecord::no_layer ? 0xFFFFFFFFu : stage.layer);
+            m_stage_rows->put(stage.calls);
+            m_stage_rows->put(stage.duration_ns);
+            m_stage_rows->put(stage.bytes);
+            m_stage_rows->put(stage.flops);
+            if (auto done = m_stage_rows->row_done(); !done) return done;
+        }
+    }
+    return {};
+}
+
+// State after the step, and the check of the events since the last frame. A cut's first frame stands before its step 0 and so
+// at step -1.
+Result<void> KvtLaneWriter::key_frame(std::size_t step) {
+    const std::int64_t lane{m_number};
+    const std::int64_t shown = static_cast<std::int64_t>(step) - static_cast<std::int64_t>(m_first_step);
+    const LaneState state = m_lane->state_after(step);
+    m_key_frame->bind(1, lane);
+    m_key_frame->bind(2, shown);
+    m_key_frame->bind_bytes(3, compressed(LaneStateCode::encode(state)));
+    if (auto written = m_key_frame->run(); !written) return written;
+    for (std::size_t block = 1; block < state.blocks().size(); ++block) {
+        const BlockState& one = state.blocks()[block];
+        if (one.owners == 0 && !one.cached()) continue;
+        BulkInsert& row = *m_block_rows;
+        row.put(m_number);
+        row.put(static_cast<std::uint64_t>(shown));
+        row.put(block);
+        row.put(one.owners);
+        row.put_index(one.first_owner.value);
+        row.put(one.logical);
+        row.put(one.filled);
+        row.put(one.hashed ? 1 : 0);
+        row.put(one.held ? 1 : 0);
+        row.put(one.group);
+        row.put_index(one.born);
+        row.put_index(one.last_use);
+        row.put(one.hash);
+        if (auto done = row.row_done(); !done) return done;
+    }
+    if (m_events > m_key_frame_event) {
+        m_check->bind(1, lane);
+        m_check->bind(2, shown);
+        m_check->bind_text(3, "events");
+        m_check->bind(4, m_events_check.value());
+        if (auto written = m_check->run(); !written) return written;
+    }
+    m_key_frame_event = m_events;
+    m_any_key_frame = true;
+    return {};
+}
+
+}  // namespace kvloupe

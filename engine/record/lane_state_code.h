@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// A LaneState as bytes and back: what the key frames of a recording file hold (README, "The recording file"). Numbers are
+// unsigned LEB128, column by column, so that equal columns cost next to nothing once they are compressed.
+#pragma once
+
+#include "engine/record/lane_state.h"
+#include "engine/record/result.h"
+
+#include <string>
+#include <string_view>
+
+namespace kvloupe {
+
+class LaneStateCode {
+public:
+    static std::string encode(const LaneState& state);
+
+    // Errors: bytes that no encode() wrote, or a state of another pool (`blocks` blocks of `block_size` slots, as the lane has
+    // them). What comes back keeps the invariants that LaneState relies on: indices lie inside, lists end.
+    static Result<LaneState> decode(std::string_view bytes, std::uint32_t blocks, std::uint32_t block_size);
+
+private:
+    class Reader;
+    static bool read_blocks(Reader& in, LaneState& state, std::uint32_t blocks);
+    static bool read_queue(Reader& in, LaneState& state, std::uint32_t blocks);
+    static bool read_owners(Reader& in, LaneState& state);
+    static bool read_sequences(Reader& in, LaneState& state, std::uint32_t blocks);
+    static bool read_holders(Reader& in, LaneState& state);
+    static bool lists_end(const LaneState& state);
+};
+
+}  // namespace kvloupe
