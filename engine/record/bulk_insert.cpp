@@ -12,6 +12,7 @@ Result<BulkInsert> BulkInsert::into(SqlDatabase& database, const std::string& ta
     std::string many = row;
     for (std::size_t i = 1; i < rows_per_statement; ++i) many += "," + row;
     BulkInsert insert;
+    insert.m_table = table;
     insert.m_columns = columns;
     auto statement = database.prepare("INSERT INTO " + table + " VALUES " + many);
     if (!statement) return statement.error();
@@ -24,8 +25,15 @@ Result<BulkInsert> BulkInsert::into(SqlDatabase& database, const std::string& ta
 }
 
 void BulkInsert::put_real(double value) {
-    if (std::isnan(value)) m_cells.push_back({});
-    else m_cells.push_back({Kind::real, 0, value});
+    if (std::isnan(value)) return put_null();
+    if (value == 0) value = 0;  // SQLite keeps no negative zero
+    m_cells.push_back({Kind::real, 0, value});
+    m_check.add_real(value);
+}
+
+void BulkInsert::put_null() {
+    m_cells.push_back({});
+    m_check.add_null();
 }
 
 Result<void> BulkInsert::write(SqlStatement& statement, const Cell* cells, std::size_t count) {

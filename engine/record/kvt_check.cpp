@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-#include "engine/record/event_check.h"
 #include "engine/record/kvt_reader.h"
 #include "engine/record/lane_state_code.h"
+#include "engine/record/row_check.h"
 
-#include <utility>
+#include <optional>
 
 namespace kvloupe {
 
 namespace {
 
-struct Mark {
-    std::int64_t step = 0;
-    std::int64_t value = 0;
-};
-
-Result<std::vector<Mark>> marks_of(SqlDatabase& database, const std::string& sql) {
-    std::vector<Mark> marks;
-    auto statement = database.prepare(sql);
+// What the file says of a table's rows; nothing where it says nothing (lists of a file that was not closed).
+Result<std::optional<CheckedRows>> said_of(SqlDatabase& database, int lane, const std::string& table) {
+    auto statement = database.prepare("SELECT rows, value FROM checks WHERE lane = ? AND name = ?");
     if (!statement) return statement.error();
-    for (;;) {
-        const auto row = statement->step();
-        if (!row) return row.error();
-        if (!*row) return marks;
-        marks.push_back({statement->integer(0), statement->columns() > 1 ? statement->integer(1) : 0});
+    statement->bind(1, std::int64_t{lane});
+    statement->bind_text(2, table);
+    const auto row = statement->step();
+    if (!row) return row.error();
+    if (!*row) return std::optional<CheckedRows>();
+    return std::optional(CheckedRows{statement->integer(0), statement->integer(1)});
+}
+
+void check_rows(SqlDatabase& database, int lane, const std::string& whose, const std::vector<CheckedTable>& tables, bool must_say,
+                std::vector<std::string>& wrong) {
+    for (const CheckedTable& table : tables) {
+        const auto said = said_of(database, lane, table.name);
+        const auto found = said ? check_of(database, table.sql) : Result<CheckedRows>(said.error());
+        if (!found) wrong.push_back(found.error().message());
+        else if (!said->has_value() && must_say) wrong.push_back(whose + "the file does not say what " + table.name + " holds");
+        else if (said->has_value() && said->value() != *found)
+            wrong.push_back(whose + "the rows of " + table.name + " are not those that were recorded");
     }
 }
 
@@ -71,25 +78,15 @@ void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t num
     if (events != lane.events().size() || tokens != lane.tokens().size() || attention != lane.attention().size())
         wrong.push_back(name + "there are rows that no step names");
 
-    const std::string of_lane = " WHERE lane = " + std::to_string(number);
-    const auto checks = marks_of(database, "SELECT step, value FROM checks" + of_lane + " AND what = 'events' ORDER BY step");
-    if (!checks) return wrong.push_back(checks.error().message());
-    EventCheck check;
-    std::uint64_t checked = 0;
-    for (const Mark& mark : *checks) {
-        if (mark.step < 0 || static_cast<std::size_t>(mark.step) >= lane.step_count())
-            return wrong.push_back(name + "a check stands at step " + std::to_string(mark.step) + ", which is not there");
-        for (const std::uint64_t end = lane.step(static_cast<std::size_t>(mark.step)).events.end; checked < end; ++checked)
-            check.add(lane.events()[checked]);
-        if (check.value() != mark.value)
-            return wrong.push_back(name + "the events up to step " + std::to_string(mark.step) + " are not those that were recorded");
-    }
-
-    const auto frames = marks_of(database, "SELECT step FROM key_frames" + of_lane + " ORDER BY step");
+    check_rows(database, static_cast<int>(number), name, checked_logs(number), true, wrong);
+    auto frames = database.prepare("SELECT step FROM key_frames WHERE lane = " + std::to_string(number) + " ORDER BY step");
     if (!frames) return wrong.push_back(frames.error().message());
-    for (const Mark& frame : *frames) {
-        if (frame.step < 1) continue;  // the state that a cut begins with has nothing before it
-        const auto step = static_cast<std::size_t>(frame.step);
+    for (;;) {
+        const auto row = frames->step();
+        if (!row) return wrong.push_back(row.error().message());
+        if (!*row) return;
+        if (frames->integer(0) < 1) continue;  // the state that a cut begins with has nothing before it
+        const auto step = static_cast<std::size_t>(frames->integer(0));
         if (step >= lane.step_count()) return wrong.push_back(name + "a key frame stands at step " + std::to_string(step) + ", which is not there");
         LaneState replayed = lane.state_after(step - 1);
         replayed.begin_step(static_cast<std::uint32_t>(step));
@@ -108,7 +105,9 @@ std::vector<std::string> check_kvt(const std::string& path) {
     if (!stored) return {stored.error().message()};
     auto store = KvtStore::open(path);
     if (!store) return {store.error().message()};
+    if (!stored->meta.count("complete")) return {path + ": the file does not say whether it was closed"};
     check_structure((*store)->database(), wrong);
+    check_rows((*store)->database(), -1, "", checked_lists(), stored->meta.at("complete") == "1", wrong);
     const Recording& recording = *stored->recording;
     touch(recording.requests());
     for (std::uint32_t lane = 0; lane < recording.lanes().size(); ++lane)

@@ -195,6 +195,16 @@ Result<void> KvtFileWriter::write_end() {
     for (auto written : {write_meta("phase", name_of_phase(m_recording->phase())), write_meta("reason", m_recording->reason()),
                          write_meta("device_memory", json_of(m_recording->device_memory())), write_meta("complete", "1")})
         if (!written) return written;
+    auto insert = m_database->prepare("INSERT INTO checks VALUES (-1, ?, ?, ?)");
+    if (!insert) return insert.error();
+    for (const CheckedTable& table : checked_lists()) {
+        const auto checked = check_of(*m_database, table.sql);
+        if (!checked) return checked.error();
+        insert->bind_text(1, table.name);
+        insert->bind(2, checked->rows);
+        insert->bind(3, checked->value);
+        if (auto written = insert->run(); !written) return written;
+    }
     return {};
 }
 

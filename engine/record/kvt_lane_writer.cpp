@@ -49,7 +49,7 @@ Result<void> KvtLaneWriter::prepare() {
                   {&m_string, "INSERT INTO strings VALUES (?,?,?)"},
                   {&m_tile, "INSERT OR REPLACE INTO attention_tiles VALUES (?,?)"},
                   {&m_key_frame, "INSERT INTO key_frames VALUES (?,?,?)"},
-                  {&m_check, "INSERT INTO checks VALUES (?,?,?,?)"}};
+                  {&m_check, "INSERT OR REPLACE INTO checks VALUES (?,?,?,?)"}};
     for (const auto& one : single) {
         auto statement = m_database->prepare(one.sql);
         if (!statement) return statement.error();
@@ -85,21 +85,30 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events, std::size_t end_
     }
     if (auto stages = append_stages(m_step); !stages) return stages.error();
     if (auto tile = write_tile(); !tile) return tile.error();
-    for (auto* rows : {&m_step_rows, &m_event_rows, &m_token_rows, &m_alternative_rows, &m_stage_range_rows, &m_stage_rows,
-                       &m_attention_rows, &m_block_rows})
-        if (auto written = (*rows)->flush(); !written) return written.error();
+    for (BulkInsert* rows : logs())
+        if (auto written = rows->flush(); !written) return written.error();
+    if (auto checks = write_checks(); !checks) return checks.error();
     return m_step - begin;
 }
 
-Result<void> KvtLaneWriter::append_rest() {
-    if (m_events > m_key_frame_event) {
+std::array<BulkInsert*, 8> KvtLaneWriter::logs() {
+    return {&*m_step_rows, &*m_event_rows, &*m_token_rows, &*m_alternative_rows, &*m_stage_range_rows, &*m_stage_rows, &*m_attention_rows,
+            &*m_block_rows};
+}
+
+Result<void> KvtLaneWriter::write_checks() {
+    for (BulkInsert* rows : logs()) {
+        const CheckedRows checked = rows->checked();
         m_check->bind(1, std::int64_t{m_number});
-        m_check->bind(2, static_cast<std::int64_t>(m_step) - 1);
-        m_check->bind_text(3, "events");
-        m_check->bind(4, m_events_check.value());
+        m_check->bind_text(2, rows->table());
+        m_check->bind(3, checked.rows);
+        m_check->bind(4, checked.value);
         if (auto written = m_check->run(); !written) return written;
-        m_key_frame_event = m_events;
     }
+    return {};
+}
+
+Result<void> KvtLaneWriter::append_rest() {
     auto update = m_database->prepare("UPDATE lanes SET failure = ?, dropped_attention_rows = ? WHERE lane = ?");
     if (!update) return update.error();
     update->bind_text(1, m_lane->failure());
@@ -133,7 +142,6 @@ Result<void> KvtLaneWriter::append_events(LogRange range) {
     BulkInsert& row = *m_event_rows;
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
         const Event& event = m_lane->events()[i];
-        m_events_check.add(event);
         row.put(static_cast<std::uint64_t>(id(m_events++)));
         row.put(static_cast<std::uint64_t>(event.kind));
         row.put(static_cast<std::uint64_t>(event.cause));
@@ -264,7 +272,7 @@ Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
     return {};
 }
 
-// State after the step, and the check of the events since the last frame. A cut's first frame stands before its step 0 and so
+// State after the step. A cut's first frame stands before its step 0 and so
 // at step -1.
 Result<void> KvtLaneWriter::key_frame(std::size_t step) {
     const std::int64_t lane{m_number};
@@ -292,13 +300,6 @@ Result<void> KvtLaneWriter::key_frame(std::size_t step) {
         row.put_index(one.last_use);
         row.put(one.hash);
         if (auto done = row.row_done(); !done) return done;
-    }
-    if (m_events > m_key_frame_event) {
-        m_check->bind(1, lane);
-        m_check->bind(2, shown);
-        m_check->bind_text(3, "events");
-        m_check->bind(4, m_events_check.value());
-        if (auto written = m_check->run(); !written) return written;
     }
     m_key_frame_event = m_events;
     m_any_key_frame = true;

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "engine/record/bulk_insert.h"
-#include "engine/record/event_check.h"
 #include "engine/record/recording.h"
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -41,6 +41,8 @@ private:
     Result<void> append_attention(LogRange range);
     Result<void> append_names();
     Result<void> append_stages(std::size_t end_step);
+    std::array<BulkInsert*, 8> logs();
+    Result<void> write_checks();
     Result<void> write_tile();
     Result<void> key_frame(std::size_t step);
 
@@ -57,7 +59,6 @@ private:
     std::size_t m_sequences = 0, m_strings = 0, m_stage_ranges = 0, m_written_stage_ranges = 0;
     std::uint64_t m_key_frame_event = 0;  // events written when the last key frame was
     bool m_any_key_frame = false;
-    EventCheck m_events_check;
     std::vector<float> m_tile_weights;    // of the tile in progress
     std::uint64_t m_dropped_rows = 0;
     bool m_leave_out_attention = false;

@@ -43,7 +43,7 @@ CREATE TABLE key_frames(lane INTEGER, step INTEGER, data BLOB, PRIMARY KEY(lane,
 CREATE TABLE block_states(lane INTEGER, step INTEGER, block INTEGER, owners INTEGER, first_owner INTEGER, logical INTEGER,
   filled INTEGER, hashed INTEGER, held INTEGER, kv_group INTEGER, born_step INTEGER, last_use_step INTEGER, hash INTEGER,
   PRIMARY KEY(lane, step, block)) WITHOUT ROWID;
-CREATE TABLE checks(lane INTEGER, step INTEGER, what TEXT, value INTEGER, PRIMARY KEY(lane, step, what)) WITHOUT ROWID;
+CREATE TABLE checks(lane INTEGER, name TEXT, rows INTEGER, value INTEGER, PRIMARY KEY(lane, name)) WITHOUT ROWID;
 )sql";
 
 // A step stands outside, its events inside: SQLite reads the range by the key.
