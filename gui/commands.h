@@ -19,6 +19,8 @@ int devices_command(const std::vector<std::string>& words);
 int quality_command(const std::vector<std::string>& words);
 int size_command(const std::vector<std::string>& words);
 int bench_command(const std::vector<std::string>& words);
+int query_command(const std::vector<std::string>& words);
+int check_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.
 int fail(const std::string& message, int status = exit_failed);

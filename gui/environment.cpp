@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 namespace kvloupe {
@@ -159,6 +160,20 @@ SessionOptions session_options(unsigned threads) {
     options.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert) {
         return convert_model(std::move(model), convert);
     };
+    return options;
+}
+
+KvtOptions kvt_options(const std::string& path, const std::string& scenario) {
+    KvtOptions options;
+    options.path = path;
+    options.program = "KVLoupe " KVLOUPE_VERSION;
+    std::ifstream processors("/proc/cpuinfo");
+    for (std::string line; options.machine.empty() && std::getline(processors, line);)
+        if (line.rfind("model name", 0) == 0) options.machine = line.substr(std::min(line.find(':') + 2, line.size()));
+    utsname system{};
+    if (uname(&system) == 0)
+        options.machine += (options.machine.empty() ? "" : ", ") + std::string(system.sysname) + " " + system.release + ", " + system.machine;
+    options.scenario = scenario;
     return options;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "engine/analysis/known_models.h"
+#include "engine/record/kvt_writer.h"
 #include "engine/record/result.h"
 #include "engine/serve/session.h"
 
@@ -37,5 +38,8 @@ double process_age_ms();
 
 // A session's way to models and devices. Models are loaded once per path and shared; `threads`: 0 = one per core.
 SessionOptions session_options(unsigned threads = 0);
+
+// How this program writes recordings: its name and version, this machine's processor and system. scenario: JSON, or "".
+KvtOptions kvt_options(const std::string& path, const std::string& scenario);
 
 }  // namespace kvloupe

@@ -21,12 +21,14 @@ namespace {
 
 constexpr const char* usage_text =
     "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder) or a scenario (.json)\n"
-    "kvloupe run SCENARIO [--export DIR] [--pictures]\n"
+    "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
     "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"
     "kvloupe bench [MODEL] [--sweep] [--json]\n"
-    "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n";
+    "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n"
+    "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
+    "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n";
 
 bool display_named() {
     const auto set = [](const char* name) {
@@ -105,9 +107,11 @@ int dispatch(int argc, char** argv) {
     if (first == "size") return kvloupe::size_command(rest);
     if (first == "bench") return kvloupe::bench_command(rest);
     if (first == "quality") return kvloupe::quality_command(rest);
-    for (const char* later : {"export", "query", "check", "diff"})
+    if (first == "query") return kvloupe::query_command(rest);
+    if (first == "check") return kvloupe::check_command(rest);
+    for (const char* later : {"export", "diff"})
         if (first == later)
-            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality.",
+            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality, query, check.",
                                  kvloupe::exit_usage);
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0

@@ -5,11 +5,15 @@
 #include "gui/pictures.h"
 
 #include "engine/record/describe.h"
+#include "engine/record/kvt_writer.h"
 #include "engine/record/results.h"
 #include "engine/serve/scenario.h"
 #include "engine/serve/session.h"
 
+#include <fstream>
 #include <iostream>
+#include <iterator>
+#include <memory>
 #include <vector>
 
 namespace kvloupe {
@@ -40,6 +44,11 @@ void print_lane(const Recording& recording, const LaneRecord& lane) {
     }
 }
 
+std::string text_of_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
 bool anything_ran(const Recording& recording) {
     for (const auto& lane : recording.lanes())
         for (std::size_t i = 0; i < lane->step_count(); ++i)
@@ -54,11 +63,8 @@ int run_command(const std::vector<std::string>& words) {
                                               {"--export", "--record", "--threads"},
                                               1,
                                               1,
-                                              "kvloupe run SCENARIO [--export DIR] [--pictures] [--threads N]"});
+                                              "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt] [--threads N]"});
     if (!arguments) return fail(arguments.error().message(), exit_usage);
-    if (arguments->value("--record"))
-        return fail("--record is not built yet: recordings (.kvt) come with a later version. Use --export DIR.",
-                    exit_usage);
     const auto threads = arguments->number("--threads", 0, 1, 1024);
     if (!threads) return fail(threads.error().message(), exit_usage);
     const auto folder = arguments->value("--export");
@@ -68,10 +74,20 @@ int run_command(const std::vector<std::string>& words) {
     if (!scenario) return fail(scenario.error().message());
     SessionOptions options = session_options(*threads);
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
+    std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
+    options.after_step = [&file] {
+        if (file) file->wait_for_room();
+    };
     auto session = Session::create(*scenario, std::move(options));
     if (!session) return fail(session.error().message());
-    const Result<void> ran = (*session)->run_to_end();
     const auto recording = (*session)->recording();
+    if (const auto path = arguments->value("--record")) {
+        auto created = KvtWriter::create(recording, kvt_options(*path, text_of_file(arguments->words()[0])));
+        if (!created) return fail(created.error().message());
+        file = std::move(*created);
+    }
+    const Result<void> ran = (*session)->run_to_end();
+    const Result<void> recorded = file ? file->finish() : Result<void>();
 
     for (const auto& lane : recording->lanes()) print_lane(*recording, *lane);
     for (const std::string& note : (*session)->breakpoint_notes()) std::cout << "breakpoint: " << note << '\n';
@@ -81,6 +97,7 @@ int run_command(const std::vector<std::string>& words) {
         if (arguments->has("--pictures"))
             if (const auto drawn = write_pictures(recording, *folder); !drawn) return fail(drawn.error().message());
     }
+    if (!recorded) return fail(recorded.error().message());
     if (!ran) return fail(ran.error().message());
     if (scenario->requests.empty()) return fail("requests: the scenario has none, so nothing could run. Add a request.");
     if (!anything_ran(*recording)) {

@@ -40,6 +40,9 @@ struct SessionOptions {
     bool debug_poison = false;     // fresh blocks are filled with NaN
     bool audit = false;            // the cache's invariants are checked after every step; debug builds always do
     LogitTap logit_tap;            // may be empty
+    // Called by the worker after every step, outside its measured time; may wait (a file that is written must not be left
+    // far behind). May be empty.
+    std::function<void()> after_step;
 };
 
 class Session {

@@ -96,6 +96,7 @@ void Session::Impl::execute(SessionCommand& command) {
 void Session::Impl::advance(std::stop_token stop) {
     if (engine->recording()->phase() != Phase::running) engine->set_phase(Phase::running);
     const SessionEngine::Progress progress = engine->step(stop, through);
+    if (options.after_step) options.after_step();
     if (progress.stopped) return;
     if (!progress.breakpoints.empty()) {
         std::lock_guard lock(mutex);
