@@ -21,6 +21,7 @@ int size_command(const std::vector<std::string>& words);
 int bench_command(const std::vector<std::string>& words);
 int query_command(const std::vector<std::string>& words);
 int check_command(const std::vector<std::string>& words);
+int diff_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.
 int fail(const std::string& message, int status = exit_failed);

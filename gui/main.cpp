@@ -28,7 +28,8 @@ constexpr const char* usage_text =
     "kvloupe bench [MODEL] [--sweep] [--json]\n"
     "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
-    "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n";
+    "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
+    "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
 
 bool display_named() {
     const auto set = [](const char* name) {
@@ -109,9 +110,9 @@ int dispatch(int argc, char** argv) {
     if (first == "quality") return kvloupe::quality_command(rest);
     if (first == "query") return kvloupe::query_command(rest);
     if (first == "check") return kvloupe::check_command(rest);
-    for (const char* later : {"export", "diff"})
-        if (first == later)
-            return kvloupe::fail("'" + first + "' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality, query, check.",
+    if (first == "diff") return kvloupe::diff_command(rest);
+    if (first == "export")
+        return kvloupe::fail("'export' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality, query, check, diff.",
                                  kvloupe::exit_usage);
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0

@@ -2,6 +2,7 @@
 #include "engine/record/assertion.h"
 
 #include "engine/record/figures.h"
+#include "engine/record/json_leaves.h"
 #include "engine/record/results.h"
 
 #include <nlohmann/json.hpp>
@@ -36,27 +37,8 @@ std::optional<double> number_in(const std::string& text) {
     return value;
 }
 
-// The element's name in a path: of a request its id, else its position.
-std::string key_of(const Json& element, std::size_t index) {
-    if (element.is_object() && element.contains("id") && element["id"].is_string()) return element["id"].get<std::string>();
-    return std::to_string(index);
-}
-
-using Leaves = std::map<std::string, Json>;  // path -> value that is no object
-
-void flatten(const Json& json, const std::string& path, Leaves& leaves) {
-    const auto below = [&path](const std::string& key) { return path.empty() ? key : path + "." + key; };
-    if (json.is_object()) {
-        for (const auto& item : json.items()) flatten(item.value(), below(item.key()), leaves);
-    } else if (json.is_array() && !json.empty() && json.front().is_object()) {
-        for (std::size_t i = 0; i < json.size(); ++i) flatten(json[i], below(key_of(json[i], i)), leaves);
-    } else {
-        leaves[path] = json;
-    }
-}
-
 // The paths that a name means: itself, or those that end with it.
-std::vector<std::string> paths_of(const Leaves& leaves, const std::string& name) {
+std::vector<std::string> paths_of(const JsonLeaves& leaves, const std::string& name) {
     if (leaves.count(name)) return {name};
     std::vector<std::string> paths;
     for (const auto& [path, value] : leaves)
@@ -106,11 +88,11 @@ Result<bool> holds(const Json& value, const Comparison& comparison) {
 struct Assertions::Data {
     struct Lane {
         std::string name;
-        Leaves leaves;
+        JsonLeaves leaves;
         std::map<std::string, std::vector<double>> columns;  // of steps.csv
     };
     std::vector<Lane> lanes;
-    Leaves common;                       // what stands beside the lanes
+    JsonLeaves common;                       // what stands beside the lanes
     std::vector<std::string> columns;    // names
 
     void read_steps(const Recording& recording) {
@@ -177,11 +159,11 @@ Assertions::Assertions(const Recording& recording) : m_data(std::make_unique<Dat
     Json summary = Json::parse(summary_json(recording));
     for (const Json& lane : summary["lanes"]) {
         m_data->lanes.push_back({lane["name"].get<std::string>(), {}, {}});
-        flatten(lane, "", m_data->lanes.back().leaves);
+        flatten_json(lane, "", m_data->lanes.back().leaves);
     }
     summary.erase("lanes");
     summary.erase("origins");
-    flatten(summary, "", m_data->common);
+    flatten_json(summary, "", m_data->common);
     m_data->read_steps(recording);
 }
 

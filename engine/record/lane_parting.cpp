@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/record/lane_parting.h"
+
+#include "engine/record/lane_state.h"
+#include "engine/record/results_text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace kvloupe {
+
+namespace {
+
+// A sampled or forced token with the step it came in.
+struct Told {
+    const TokenRecord* token = nullptr;
+    std::size_t step = 0;
+};
+
+using Key = std::pair<std::string_view, std::uint32_t>;  // sequence name, position
+struct HashKey {
+    std::size_t operator()(const Key& key) const {
+        return std::hash<std::string_view>{}(key.first) * 1'000'003u + key.second;
+    }
+};
+using TokensByPlace = std::unordered_map<Key, Told, HashKey>;
+
+TokensByPlace tokens_by_place(const LaneRecord& lane, const SequenceNames& names) {
+    TokensByPlace tokens;
+    for (std::size_t step = 0; step < lane.step_count(); ++step) {
+        const LogRange range = lane.step(step).tokens;
+        for (std::uint64_t i = range.begin; i < range.end; ++i)
+            if (const TokenRecord& token = lane.tokens()[i]; token.source != TokenRecord::prompt)
+                tokens[{names.name(token.sequence), token.position}] = {&token, step};
+    }
+    return tokens;
+}
+
+std::string shown(const LaneRecord& lane, TokenId token) {
+    const auto& texts = lane.vocabulary().shown;
+    const auto at = static_cast<std::size_t>(token);
+    return token >= 0 && at < texts.size() ? "'" + texts[at] + "'" : "token " + std::to_string(token);
+}
+
+std::string place(std::size_t step, std::string_view sequence, std::uint32_t position) {
+    return "step " + std::to_string(step) + ": sequence " + std::string(sequence) + ", position " + std::to_string(position) + ": ";
+}
+
+// The earliest token that is another one, and the earliest logit before or at it that is.
+void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const TokensByPlace& others,
+                 std::vector<FirstDifference>& out) {
+    std::optional<FirstDifference> token, logit;
+    for (std::size_t step = 0; step < left.step_count() && !token; ++step) {
+        const LogRange range = left.step(step).tokens;
+        for (std::uint64_t i = range.begin; i < range.end; ++i) {
+            const TokenRecord& ours = left.tokens()[i];
+            if (ours.source == TokenRecord::prompt) continue;
+            const std::string& name = names.name(ours.sequence);
+            const auto found = others.find({name, ours.position});
+            if (found == others.end()) continue;
+            const TokenRecord& theirs = *found->second.token;
+            const std::uint64_t alternatives = std::min(ours.alternative_count, theirs.alternative_count);
+            for (std::uint64_t k = 0; k < alternatives && !logit; ++k) {
+                const Alternative& x = left.alternatives()[ours.alternatives_begin + k];
+                const Alternative& y = right.alternatives()[theirs.alternatives_begin + k];
+                if (x.token == y.token && x.logit == y.logit) continue;
+                char text[160];
+                std::snprintf(text, sizeof text, "%.6g against %.6g", static_cast<double>(x.logit), static_cast<double>(y.logit));
+                logit = FirstDifference{FirstDifference::logit, "", step, found->second.step,
+                                        place(step, name, ours.position) + "logit of " + shown(left, x.token) +
+                                            (x.token == y.token ? " " : ", of " + shown(right, y.token) + ", ") + text};
+            }
+            if (ours.token == theirs.token || token) continue;
+            token = FirstDifference{FirstDifference::token, "", step, found->second.step,
+                                    place(step, name, ours.position) + shown(left, ours.token) + " against " + shown(right, theirs.token)};
+        }
+    }
+    if (token) out.push_back(*token);
+    if (logit) out.push_back(*logit);
+}
+
+bool same_event(const Event& a, const Event& b) {
+    return a.kind == b.kind && a.flags == b.flags && a.group == b.group && a.sequence == b.sequence && a.block == b.block && a.other == b.other &&
+           a.tokens == b.tokens;
+}
+
+bool same_events(const LaneRecord& a, const LaneRecord& b, std::size_t step) {
+    const LogRange x = a.step(step).events, y = b.step(step).events;
+    if (x.size() != y.size()) return false;
+    for (std::uint64_t i = 0; i < x.size(); ++i)
+        if (!same_event(a.events()[x.begin + i], b.events()[y.begin + i])) return false;
+    return true;
+}
+
+// The sequence, by name, whose table differs after the step, in words; "" where all are the same.
+std::string different_table(const LaneState& a, const SequenceNames& names, const LaneState& b, const SequenceNames& others) {
+    std::unordered_map<std::string_view, std::uint32_t> by_name;
+    for (std::uint32_t i = 0; i < others.names.size(); ++i) by_name.emplace(others.names[i], i);
+    const std::uint32_t groups = std::max(a.groups(), b.groups());
+    for (std::uint32_t i = 0; i < a.sequences().size(); ++i) {
+        const auto same = by_name.find(names.name(SequenceId(i)));
+        if (same == by_name.end()) continue;
+        for (std::uint32_t group = 0; group < groups; ++group) {
+            const TableState& x = a.table(SequenceId(i), static_cast<std::uint8_t>(group));
+            const TableState& y = b.table(SequenceId(same->second), static_cast<std::uint8_t>(group));
+            for (std::size_t k = 0; k < std::max(x.size(), y.size()); ++k) {
+                const std::string left = k < x.size() ? "block " + std::to_string(x[k].value) : "nothing";
+                const std::string right = k < y.size() ? "block " + std::to_string(y[k].value) : "nothing";
+                if (left != right) return "sequence " + names.name(SequenceId(i)) + ", logical block " + std::to_string(k) + ": " + left + " against " + right;
+            }
+        }
+    }
+    return {};
+}
+
+// Equal events lead to equal tables: only from the first step with other events on states are compared.
+void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others,
+                 std::vector<FirstDifference>& out) {
+    const std::size_t steps = std::min(left.step_count(), right.step_count());
+    std::size_t step = 0;
+    while (step < steps && same_events(left, right, step)) ++step;
+    if (step == steps) return;
+    LaneState a = left.state_after(step), b = right.state_after(step);
+    const auto follow = [](LaneState& state, const LaneRecord& lane, std::size_t next) {
+        state.begin_step(static_cast<std::uint32_t>(next));
+        const LogRange range = lane.step(next).events;
+        for (std::uint64_t i = range.begin; i < range.end; ++i) state.apply(lane.events()[i]);
+    };
+    for (;;) {
+        if (const std::string text = different_table(a, names, b, others); !text.empty()) {
+            out.push_back({FirstDifference::table, "", step, step, "step " + std::to_string(step) + ": " + text});
+            return;
+        }
+        do {  // until something happens that is not the same
+            if (++step == steps) return;
+            follow(a, left, step);
+            follow(b, right, step);
+        } while (same_events(left, right, step));
+    }
+}
+
+}  // namespace
+
+std::vector<FirstDifference> first_differences(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right) {
+    std::vector<FirstDifference> out;
+    const SequenceNames names(a, left), others(b, right);
+    part_tokens(left, names, right, tokens_by_place(right, others), out);
+    part_tables(left, names, right, others, out);
+    return out;
+}
+
+}  // namespace kvloupe
