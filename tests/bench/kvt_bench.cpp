@@ -38,7 +38,7 @@ std::shared_ptr<const Recording> recording_of(std::uint64_t events) {
     DemoSharingSession session(options);
     const LaneRecord& lane = *session.recording()->lanes()[0];
     while (lane.events().size() < events && session.step()) {}
-    session.set_phase(Phase::finished);
+    session.writer().set_phase(Phase::finished);
     return session.recording();
 }
 
