@@ -21,6 +21,7 @@ int size_command(const std::vector<std::string>& words);
 int bench_command(const std::vector<std::string>& words);
 int query_command(const std::vector<std::string>& words);
 int check_command(const std::vector<std::string>& words);
+int export_command(const std::vector<std::string>& words);  // a QApplication must be there
 int diff_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.

@@ -27,6 +27,7 @@ constexpr const char* usage_text =
     "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"
     "kvloupe bench [MODEL] [--sweep] [--json]\n"
     "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n"
+    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size WxH] [--scale S] | --trace | --results | --report) --to OUT\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
     "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
@@ -111,9 +112,11 @@ int dispatch(int argc, char** argv) {
     if (first == "query") return kvloupe::query_command(rest);
     if (first == "check") return kvloupe::check_command(rest);
     if (first == "diff") return kvloupe::diff_command(rest);
-    if (first == "export")
-        return kvloupe::fail("'export' is not built yet in this version. There are: run, tokenize, devices, size, bench, quality, query, check, diff.",
-                                 kvloupe::exit_usage);
+    if (first == "export") {
+        setenv("QT_QPA_PLATFORM", "offscreen", 0);
+        QApplication application(argc, argv);
+        return kvloupe::export_command(rest);
+    }
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0
                           ? "'" + words[1] + "' is one argument too many; the window opens one FILE"

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// kvloupe export FILE.kvt: one view at one step, a sequence of pictures, the results, a Chrome trace, a report.
+#include "gui/arguments.h"
+#include "gui/commands.h"
+#include "gui/report.h"
+
+#include "engine/record/file_output.h"
+#include "engine/record/kvt_reader.h"
+#include "engine/record/results.h"
+#include "views/cursor.h"
+#include "views/view.h"
+#include "views/view_factory.h"
+
+#include <QDir>
+#include <QFileInfo>
+
+#include <charconv>
+#include <iostream>
+#include <optional>
+
+namespace kvloupe {
+
+namespace {
+
+constexpr const char* export_usage =
+    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size 1000x640] [--scale 2] | --trace | --results | --report) --to OUT";
+
+struct ViewOptions {
+    QString view;
+    std::size_t first_step = 0, last_step = 0;
+    LaneId lane{0};
+    QSize size{1000, 640};
+    double scale = 2;
+};
+
+std::optional<std::size_t> whole_number(const std::string& text) {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+Result<QString> known_view(const std::string& id) {
+    QStringList ids;
+    for (const ViewDescription& description : viewDescriptions()) {
+        if (description.id.toStdString() == id) return description.id;
+        ids << description.id;
+    }
+    return Error{"There is no view '" + id + "'", "There are " + ids.join(QStringLiteral(", ")).toStdString()};
+}
+
+Result<LaneId> known_lane(const Recording& recording, const std::string& name) {
+    std::string names;
+    for (std::uint32_t i = 0; i < recording.lanes().size(); ++i) {
+        if (recording.lanes()[i]->info().name == name) return LaneId(i);
+        names += (names.empty() ? "" : ", ") + recording.lanes()[i]->info().name;
+    }
+    return Error{"There is no lane '" + name + "'", "There are " + names};
+}
+
+// "40", or "40..60", inside the recording.
+Result<void> read_steps(const Arguments& arguments, std::size_t steps, ViewOptions& options) {
+    const auto one = arguments.value("--step"), many = arguments.value("--steps");
+    if (one && many) return Error{"export takes either --step or --steps", ""};
+    if (steps == 0) return Error{"The recording has no step in this lane", "Choose another with --lane"};
+    options.first_step = options.last_step = steps - 1;
+    if (!one && !many) return {};
+    const std::string text = one ? *one : *many;
+    const std::size_t dots = text.find("..");
+    const auto first = whole_number(text.substr(0, dots));
+    const auto last = dots == std::string::npos ? first : whole_number(text.substr(dots + 2));
+    if (!first || !last || *first > *last || (one && dots != std::string::npos))
+        return Error{"'" + text + "' is no step" + (many ? " range" : ""), many ? "Write for example --steps 40..60" : "Write for example --step 40"};
+    if (*last >= steps)
+        return Error{"Step " + std::to_string(*last) + " is not in the recording", "Its steps are 0 to " + std::to_string(steps - 1)};
+    options.first_step = *first;
+    options.last_step = *last;
+    return {};
+}
+
+Result<void> read_size(const Arguments& arguments, ViewOptions& options) {
+    if (const auto text = arguments.value("--size")) {
+        const std::size_t x = text->find('x');
+        const auto width = whole_number(text->substr(0, x));
+        const auto height = x == std::string::npos ? std::nullopt : whole_number(text->substr(x + 1));
+        if (!width || !height || *width < 100 || *height < 60 || *width > 20000 || *height > 20000)
+            return Error{"'" + *text + "' is no size", "Write for example --size 1000x640"};
+        options.size = QSize(static_cast<int>(*width), static_cast<int>(*height));
+    }
+    if (const auto text = arguments.value("--scale")) {
+        double scale = 0;
+        const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), scale);
+        if (error != std::errc() || end != text->data() + text->size() || scale < 0.25 || scale > 10)
+            return Error{"'" + *text + "' is no scale", "Give a number from 0.25 to 10"};
+        options.scale = scale;
+    }
+    return {};
+}
+
+// Of several steps: frame.png becomes frame-0040.png and so on, in order by name.
+QString path_of_step(const std::string& to, std::size_t step, const ViewOptions& options) {
+    const QString path = QString::fromStdString(to);
+    if (options.first_step == options.last_step) return path;
+    const QFileInfo info(path);
+    const auto digits = static_cast<int>(std::to_string(options.last_step).size());
+    return info.dir().filePath(QStringLiteral("%1-%2.%3").arg(info.completeBaseName()).arg(step, digits, 10, QLatin1Char('0')).arg(info.suffix()));
+}
+
+Result<void> export_view(const std::shared_ptr<const Recording>& recording, const ViewOptions& options, const std::string& to) {
+    Cursor cursor;
+    cursor.setRecording(recording);
+    cursor.advanced();
+    cursor.setLane(options.lane);
+    const std::unique_ptr<View> view = createView(options.view, &cursor, nullptr);
+    view->resize(options.size);
+    view->ensurePolished();
+    for (std::size_t step = options.first_step; step <= options.last_step; ++step) {
+        cursor.setStep(static_cast<int>(step));
+        const QString path = path_of_step(to, step, options);
+        const double scale = path.endsWith(QLatin1String(".png"), Qt::CaseInsensitive) ? options.scale : 1.0;
+        if (const QString problem = view->exportTo(path, scale); !problem.isEmpty()) return Error{problem.toStdString(), ""};
+    }
+    return {};
+}
+
+}  // namespace
+
+int export_command(const std::vector<std::string>& words) {
+    auto arguments = Arguments::parse(words, {{"--trace", "--results", "--report"},
+                                              {"--view", "--step", "--steps", "--lane", "--size", "--scale", "--to"},
+                                              1,
+                                              1,
+                                              export_usage});
+    if (!arguments) return fail(arguments.error().message(), exit_usage);
+    const auto to = arguments->value("--to");
+    const auto view = arguments->value("--view");
+    const int asked = view.has_value() + arguments->has("--trace") + arguments->has("--results") + arguments->has("--report");
+    if (!to || asked != 1) return fail(std::string("export needs --to and one of --view, --trace, --results, --report: ") + export_usage, exit_usage);
+    const auto stored = open_kvt(arguments->words()[0]);
+    if (!stored) return fail(stored.error().message());
+
+    const std::shared_ptr<const Recording>& recording = stored->recording;
+    Result<void> written;
+    if (view) {
+        ViewOptions options;
+        const auto id = known_view(*view);
+        if (!id) return fail(id.error().message(), exit_usage);
+        options.view = *id;
+        if (const auto name = arguments->value("--lane")) {
+            const auto lane = known_lane(*recording, *name);
+            if (!lane) return fail(lane.error().message(), exit_usage);
+            options.lane = *lane;
+        }
+        for (auto read : {read_steps(*arguments, recording->lane(options.lane).step_count(), options), read_size(*arguments, options)})
+            if (!read) return fail(read.error().message(), exit_usage);
+        written = export_view(recording, options, *to);
+    } else if (arguments->has("--trace")) {
+        written = write_file(*to, trace_json(*recording, ResultOptions{}.trace_limit_bytes));
+    } else if (arguments->has("--results")) {
+        written = write_results(*recording, *to, {true});
+    } else {
+        const auto report = report_html(*stored);
+        written = report ? write_file(*to, *report) : Result<void>(report.error());
+    }
+    if (!written) return fail(written.error().message());
+    if (const std::string damage = recording->lanes().front()->damage(); !damage.empty()) return fail(damage);
+    return exit_done;
+}
+
+}  // namespace kvloupe
