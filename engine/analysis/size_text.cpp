@@ -30,7 +30,8 @@ std::string row_formula(const KvPlane& plane, const std::string& one) {
     const std::uint64_t scales = (plane.row_block_bytes - plane.block_size * plane.code_bytes) / plane.block_size;
     text += grouped(plane.code_bytes + scales) + " B (" + counted(plane.width(), "value") + " in " +
             std::string(name_of(plane.format.dtype));
-    if (scales > 0) text += ", " + grouped(scales) + " B of scales";
+    if (scales > 0)
+        text += ", " + grouped(scales) + (plane.scale_begin > plane.block_size * plane.code_bytes ? " B of scales and padding" : " B of scales");
     else if (plane.format.scale == KvScale::joint) text += ", scales with K";
     return text + ")";
 }

@@ -28,7 +28,7 @@ void copy_slots(const KvPlane& plane, const std::byte* from, std::byte* to, std:
         std::memcpy(to, from, plane.block_bytes);
         return;
     }
-    const std::uint64_t scales = plane.block_size * plane.code_bytes;
+    const std::uint64_t scales = plane.scale_begin;
     const std::uint64_t groups = plane.group_scale_bytes == 0 ? 0 : (tokens + plane.format.group - 1) / plane.format.group;
     const std::uint64_t group_bytes =
         plane.group_scale_bytes == 0 ? 0 : plane.group_scale_bytes / (plane.block_size / plane.format.group);

@@ -109,7 +109,7 @@ void CacheLayout::add_parts(std::uint32_t layer) {
         part.rows = plane.rows();
         part.row_bytes = static_cast<std::uint32_t>(plane.row_block_bytes);
         part.code_bytes = static_cast<std::uint32_t>(plane.code_bytes);
-        part.scale_begin = static_cast<std::uint32_t>(plane.block_size * plane.code_bytes);
+        part.scale_begin = static_cast<std::uint32_t>(plane.scale_begin);
         part.scale_bytes = static_cast<std::uint32_t>(plane.scale_bytes);
         if (plane.group_scale_bytes > 0) {
             part.group = plane.format.group;
@@ -144,7 +144,7 @@ CacheTensor CacheLayout::tensor(const PlaneLayout& of, const PlaneLayout& scaled
         tensor.scale_row_stride = plane.format.scale == KvScale::head ? sizeof(float) : 0;
     } else {
         const KvPlane& scales = scaled_by.plane;
-        tensor.scales = start + scaled_by.begin + scales.block_size * scales.code_bytes;
+        tensor.scales = start + scaled_by.begin + scales.scale_begin;
         tensor.scale_block_stride = scaled_by.block_stride;
         tensor.scale_row_stride = static_cast<std::uint32_t>(scales.row_block_bytes);
         tensor.scale_stride = static_cast<std::uint32_t>(scales.scale_bytes);
