@@ -150,13 +150,18 @@ TabLayout stepLayout() {
     }};
 }
 
+// Two rows of pictures, then the numbers: what each token costs and how it grows above, what it is worth below.
 TabLayout compareLayout() {
     const auto left = Qt::LeftDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
     return {{
-        {"kv-bytes", "", Qt::Vertical, left, 800, 330},
-        {"step-time", "kv-bytes", Qt::Horizontal, left, 800, 330},
-        {"logits", "kv-bytes", Qt::Vertical, left, 800, 260},
-        {"comparison", "", Qt::Vertical, bottom, 0, 200},
+        {"lanes", "", Qt::Vertical, left, 500, 320},
+        {"quality", "lanes", Qt::Vertical, left, 500, 290},
+        {"kv-bytes", "lanes", Qt::Horizontal, left, 550, 320},
+        {"step-time", "kv-bytes", Qt::Horizontal, left, 550, 320},
+        {"logits", "quality", Qt::Horizontal, left, 1100, 290},
+        {"comparison", "", Qt::Vertical, bottom, 0, 260},
+        {"parameters", "comparison", Qt::Vertical, bottom, 0, 0, true},
+        {"ledger", "comparison", Qt::Vertical, bottom, 0, 0, true},
     }, bottom};
 }
 

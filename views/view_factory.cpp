@@ -6,7 +6,10 @@
 #include "views/free_runs_view.h"
 #include "views/split_view.h"
 #include "views/kv_bytes_view.h"
+#include "views/ledger_view.h"
 #include "views/logits_view.h"
+#include "views/parameters_view.h"
+#include "views/quality_view.h"
 #include "views/attention_view.h"
 #include "views/events_view.h"
 #include "views/history_view.h"
@@ -59,7 +62,10 @@ constexpr Entry entries[] = {
     {"kv-bytes", QT_TRANSLATE_NOOP("kvloupe::views", "KV bytes"), "Compare", make<KvBytesView>},
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
+    {"quality", QT_TRANSLATE_NOOP("kvloupe::views", "Quality"), "Compare", make<QualityView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"parameters", QT_TRANSLATE_NOOP("kvloupe::views", "Parameters"), "Compare", make<ParametersView>},
+    {"ledger", QT_TRANSLATE_NOOP("kvloupe::views", "Ledger"), "Compare", make<LedgerView>},
     {"history", QT_TRANSLATE_NOOP("kvloupe::views", "Block history"), "Memory", make<HistoryView>},
     {"split", QT_TRANSLATE_NOOP("kvloupe::views", "Memory split"), "Memory", make<SplitView>},
     {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
