@@ -6,12 +6,15 @@
 
 #include <QComboBox>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace kvloupe {
 
 namespace {
+
+constexpr double low_below = 260;  // height at 100 % that three panels and the switches need
 
 constexpr double no_point = std::numeric_limits<double>::quiet_NaN();
 
@@ -29,6 +32,8 @@ StepTimeView::StepTimeView(Cursor* cursor, QWidget* parent)
     : PlotPane(QStringLiteral("step-time"), tr("Decode time per step"), cursor, parent) {
     m_sumBox = addChoice(tr("Per step or summed"), {tr("Per step"), tr("Cumulated")});
     m_scaleBox = addChoice(tr("Scale of the times and tokens"), {tr("Linear"), tr("Logarithmic")});
+    m_lanesBox = addChoice(tr("Lanes whose times are shown"), {tr("All lanes"), tr("Cached and uncached")});
+    connect(m_lanesBox, &QComboBox::activated, this, [this](int index) { setPairsAlone(index == 1); });
     connect(m_sumBox, &QComboBox::activated, this, [this] { rebuild(); });
     connect(m_scaleBox, &QComboBox::activated, this, [this] { rebuild(); });
 }
@@ -43,6 +48,27 @@ void StepTimeView::setCumulated(bool cumulated) {
 void StepTimeView::setLogarithmic(bool logarithmic) {
     m_scaleBox->setCurrentIndex(logarithmic ? 1 : 0);
     rebuild();
+}
+
+void StepTimeView::setPairsAlone(bool alone) {
+    m_lanesChosen = true;
+    m_lanesBox->setCurrentIndex(alone ? 1 : 0);
+    rebuild();
+}
+
+bool StepTimeView::pairsAlone() const { return m_lanesBox->currentIndex() == 1 && !m_pairs.empty(); }
+
+bool StepTimeView::isLow() const { return height() < low_below * unit(); }
+
+void StepTimeView::resizeEvent(QResizeEvent* event) {
+    PlotPane::resizeEvent(event);
+    if (cursor()->recording() && !isEmptyShown() && isLow() != m_low) rebuild();
+}
+
+bool StepTimeView::isShown(LaneId lane) const {
+    return !pairsAlone() || std::any_of(m_pairs.begin(), m_pairs.end(), [lane](const Pair& pair) {
+        return pair.uncached == lane || pair.cached == lane;
+    });
 }
 
 std::optional<double> StepTimeView::speedUp(const LaneProgress& uncached, const LaneProgress& cached, std::size_t step) {
@@ -66,6 +92,7 @@ void StepTimeView::build() {
     m_tokenLane = LaneId();
     m_tokenTwin = LaneId();
     m_tokenSteps = m_twinSteps = 0;
+    m_low = isLow();
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         if (const auto twin = cachedTwin(recording, LaneId(i))) m_pairs.push_back({LaneId(i), *twin});
         if (!m_tokenLane.valid() && recording.lane(LaneId(i)).info().kv_cache) m_tokenLane = LaneId(i);
@@ -75,16 +102,19 @@ void StepTimeView::build() {
         m_tokenTwin = m_pairs.front().uncached;
     }
     m_ratios.assign(m_pairs.size(), {});
+    if (!m_lanesChosen) m_lanesBox->setCurrentIndex(!m_pairs.empty() && laneCount() > 4 ? 1 : 0);
+    m_lanesBox->setEnabled(!m_pairs.empty());
 
     plot()->addPanel({cumulated() ? tr("time of all steps so far, prompt included") : tr("time of a decode step"),
                       PlotNumbers::duration, logarithmic, 4});
     m_ratioPanel = m_pairs.empty() ? -1 : plot()->addPanel({tr("speed-up"), PlotNumbers::factor, false, 3});
-    m_tokenPanel = m_tokenLane.valid()
+    m_tokenPanel = m_tokenLane.valid() && !m_low
                        ? plot()->addPanel({cumulated() ? tr("tokens computed so far") : tr("tokens computed in the step"),
                                            PlotNumbers::count, logarithmic, 3})
                        : -1;
     plot()->setXAxis(tr("step"), PlotNumbers::count);
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
+        if (!isShown(LaneId(i))) continue;
         PlotCurve curve;
         curve.colour = laneColour(LaneId(i));
         m_lanes[i].time = plot()->addCurve(curve);
@@ -98,6 +128,7 @@ void StepTimeView::build() {
         curve.colour = m_pairs.size() == 1 ? palette_().ink1 : laneColour(m_pairs[p].cached);
         m_ratios[p].curve = plot()->addCurve(curve);
     }
+    m_reused = m_naive = m_recomputed = -1;
     if (m_tokenPanel < 0) return;
     PlotCurve curve;
     curve.panel = m_tokenPanel;
@@ -127,7 +158,7 @@ void StepTimeView::appendSteps() {
             promptX.append(static_cast<double>(own.steps));
             prompt.append(duration);
         }
-        plot()->append(own.time, x, time);
+        if (own.time >= 0) plot()->append(own.time, x, time);
         if (own.prompt >= 0) plot()->append(own.prompt, promptX, prompt);
         longest = std::max(longest, own.steps);
     }
@@ -183,7 +214,7 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i) {
         const LaneId id(i);
         const int step = cursor()->stepOf(id);
-        if (step < 0 || static_cast<std::size_t>(step) >= m_lanes[i].steps) continue;
+        if (!isShown(id) || step < 0 || static_cast<std::size_t>(step) >= m_lanes[i].steps) continue;
         const StepSums& sums = m_progress[i].at(static_cast<std::size_t>(step));
         const double time = static_cast<double>(cumulated() ? sums.totalNs : sums.durationNs);
         const bool prompt = !cumulated() && sums.prompt;
@@ -246,6 +277,7 @@ void StepTimeView::showCursor() {
     labelTimes(marks, emphasis);
     labelTokens(marks);
     if (m_pairs.empty()) marks.footer = tr("No uncached lane with the same weights: no speed-up.");
+    else if (m_low) marks.footer = tr("higher, it also shows the tokens computed");
     plot()->setEmphasis(emphasis);
     plot()->setOverlay(std::move(marks));
     QStringList shown;
@@ -275,7 +307,7 @@ QString StepTimeView::tipAtStep(int step) const {
 
 LaneId StepTimeView::laneOfCurve(int curve) const {
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i)
-        if (m_lanes[i].time == curve || m_lanes[i].prompt == curve) return LaneId(i);
+        if (curve >= 0 && (m_lanes[i].time == curve || m_lanes[i].prompt == curve)) return LaneId(i);
     if (curve >= 0 && curve == m_reused) return m_tokenLane;
     if (curve >= 0 && curve == m_recomputed) return m_tokenTwin;
     return {};

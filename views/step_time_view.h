@@ -17,13 +17,16 @@ public:
     QString csv() const override;
     void setCumulated(bool cumulated);
     void setLogarithmic(bool logarithmic);
+    // Times of the compared pairs alone, or of all lanes. Until it is chosen: alone where there are more than four lanes.
+    void setPairsAlone(bool alone);
+    bool pairsAlone() const;
 
     // The lanes that the speed-up compares: an uncached one and the cached one with the same weights.
     struct Pair {
         LaneId uncached, cached;
     };
     const std::vector<Pair>& pairs() const { return m_pairs; }
-    int timeCurve(std::size_t lane) const { return m_lanes[lane].time; }
+    int timeCurve(std::size_t lane) const { return m_lanes[lane].time; }  // -1: not shown
     int speedUpCurve(std::size_t pair) const { return m_ratios[pair].curve; }
     int reusedCurve() const { return m_reused; }       // tokens computed with a cache
     int naiveCurve() const { return m_naive; }         // tokens computed without one, predicted
@@ -39,6 +42,7 @@ protected:
     void showCursor() override;
     QString tipAtStep(int step) const override;
     LaneId laneOfCurve(int curve) const override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     struct Lane {
@@ -52,6 +56,8 @@ private:
         std::vector<double> cumulated;         // per step
     };
     bool cumulated() const;
+    bool isShown(LaneId lane) const;
+    bool isLow() const;   // no height for the tokens as a third panel
     double speedUpAt(std::size_t pair, std::size_t step) const;   // NaN where there is none
     void appendTokens();
     void labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis) const;
@@ -59,6 +65,9 @@ private:
 
     QComboBox* m_sumBox;
     QComboBox* m_scaleBox;
+    QComboBox* m_lanesBox;
+    bool m_lanesChosen = false;   // by the user
+    bool m_low = false;           // as built
     std::vector<Lane> m_lanes;
     std::vector<Pair> m_pairs;
     std::vector<Ratio> m_ratios;
