@@ -3,6 +3,7 @@
 
 #include "views/csv_line.h"
 #include "views/format.h"
+#include "views/predicted_bytes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,8 +14,9 @@ namespace {
 
 // Differences of float logits are multiples of about 1e-7; what is equal bit for bit stands at the bottom of the axis.
 constexpr double bottom = 1e-8;
-// Up to so many comparisons each has words of its own; more share one line each.
+// Up to so many comparisons each has lines of its own, where the view is high enough for them; more have one line each.
 constexpr std::size_t most_with_words = 2;
+constexpr double lines_of_words = 4, line_height = 15, axis_height = 70;  // at 100 %
 
 }  // namespace
 
@@ -78,9 +80,21 @@ QString LogitsView::tokenText(LaneId lane, TokenId token) const {
                ? QString::fromStdString(shown[static_cast<std::size_t>(token)]).trimmed() : QString::number(token);
 }
 
+bool LogitsView::hasWords() const {
+    const auto count = static_cast<double>(m_comparisons.size());
+    return m_comparisons.size() <= most_with_words && height() >= (count * lines_of_words * line_height + axis_height) * unit();
+}
+
+void LogitsView::resizeEvent(QResizeEvent* event) {
+    PlotPane::resizeEvent(event);
+    if (cursor()->recording()) refreshSelection();
+}
+
 QString LogitsView::precisionOf(LaneId lane) const {
     const LaneInfo& info = cursor()->recording()->lane(lane).info();
-    return info.kv_cache ? QString::fromStdString(info.cache_dtype) : QStringLiteral("f32");
+    QString text = info.kv_cache ? QString::fromStdString(info.cache_dtype) : QStringLiteral("f32");
+    if (PredictedBytes::windowed(info)) text += tr(" in a window");
+    return text;
 }
 
 // "f32 against f16", "" where both keep the same.
@@ -94,9 +108,9 @@ void LogitsView::label(PlotOverlayData& marks, const LaneDifference& comparison,
     const auto step = static_cast<std::size_t>(std::min(cursor()->stepOf(id), static_cast<int>(comparison.steps()) - 1));
     const auto largest = static_cast<double>(comparison.largest(step));
     const QString precision = againstText(comparison);
-    const QString nowText = now ? tr("now ● %1").arg(formatSmall(*now)) : comparison.textsPartAt() ? tr("texts part") : tr("now not compared");
+    const QString nowText = now ? tr("now ● %1").arg(formatSmall(*now)) : comparison.textsPartAt() ? tr("now: other texts") : tr("now not compared");
     const QString largestText = std::isnan(largest) ? QString() : tr("largest ● %1").arg(formatSmall(largest));
-    if (m_comparisons.size() > most_with_words) {
+    if (!hasWords()) {
         marks.labels.push_back({0, y, laneName(id), now ? QStringLiteral("● %1").arg(formatSmall(*now)) : largestText, laneColour(id)});
         return;
     }

@@ -30,9 +30,11 @@ protected:
     QString tipAtStep(int step) const override;
     LaneId laneOfCurve(int curve) const override;
     QString emptySentence_() const override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
-    QString precisionOf(LaneId lane) const;                // "f16"; "f32" without a cache
+    bool hasWords() const;                                 // each comparison has lines of its own; else one
+    QString precisionOf(LaneId lane) const;                // "f16", "int8 in a window"; "f32" without a cache
     QString againstText(const LaneDifference& comparison) const;
     void label(PlotOverlayData& marks, const LaneDifference& comparison, double y, std::optional<double> now) const;
     void markDifferences(PlotOverlayData& marks, const LaneDifference& comparison) const;

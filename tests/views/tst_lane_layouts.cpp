@@ -41,7 +41,7 @@ std::shared_ptr<const Recording> sixLanes() {
     options.find_model = [](const std::string& model) {
         return load_model(KVLOUPE_SOURCE_DIR "/resources/models/" + model.substr(model.find(':') + 1));
     };
-    options.default_attention = {{0, {}}};
+    options.default_attention = std::vector<AttentionWatch>{AttentionWatch{0, {}}};
     auto session = Session::create(scenario, std::move(options));
     if (!session) throw std::runtime_error(session.error().message());
     return ran(*session);
