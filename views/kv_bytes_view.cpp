@@ -17,6 +17,8 @@ namespace kvloupe {
 
 namespace {
 
+constexpr double words_need_height = 230;  // height at 100 % from which the curves have room for all words above them
+
 QString gpuName(const GpuEntry& gpu) {
     const auto text = [](std::string_view part) { return QString::fromUtf8(part.data(), static_cast<qsizetype>(part.size())); };
     return text(gpu.name) + QLatin1Char(' ') + text(gpu.memory);
@@ -219,8 +221,9 @@ void KvBytesView::showCursor() {
     marks.notes.push_back({0, tr("● measured: bytes of allocated blocks"), PlotNote::Sample::solid, palette_().ink1});
     marks.notes.push_back({0, windows ? tr("○ predicted: bytes per token × tokens in sight") : tr("○ predicted: bytes per token × tokens"),
                            PlotNote::Sample::dashed, palette_().ink1});
-    marks.notes.push_back({0, windows ? tr("◐ residual, right: slots that hold no token in sight")
-                                      : tr("◐ residual, right: slots in blocks that hold no token yet"), PlotNote::Sample::none, {}});
+    if (height() >= words_need_height * unit())
+        marks.notes.push_back({0, windows ? tr("◐ residual, right: slots that hold no token in sight")
+                                          : tr("◐ residual, right: slots in blocks that hold no token yet"), PlotNote::Sample::none, {}});
     plot()->setEmphasis(emphasis);
     plot()->setOverlay(std::move(marks));
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double wide_from = 340;        // width from which strips stand beside the names
 constexpr double wide_head = 20;         // line above the cards
-constexpr double wide_card = 38, narrow_card = 46;
+constexpr double wide_card = 38, least_wide_card = 30, narrow_card = 46;  // heights; wide ones shrink where not all fit
 constexpr double strip_height = 17, thin_strip = 4;
 
 }  // namespace
@@ -50,9 +50,11 @@ void LanesView::refresh() {
 
 void LanesView::layOut() {
     const bool wide = isWide(width());
-    const double height = (wide ? wide_card : narrow_card) * unit();
     std::vector<Card> cards;
     double y = wide && m_most > 0 ? wide_head * unit() : 0;
+    double height = (wide ? wide_card : narrow_card) * unit();
+    if (wide && !m_tokens.empty())
+        height = std::clamp((viewportHeight() - y) / static_cast<double>(m_tokens.size()), least_wide_card * unit(), height);
     for (std::size_t i = 0; i < m_tokens.size(); ++i, y += height) cards.push_back({y, height, true});
     setCards(std::move(cards));
 }
@@ -149,8 +151,12 @@ void LanesView::paintContent(QPainter& painter, const QRectF& area) {
         painter.drawLine(box.bottomLeft(), box.bottomRight());
         if (wide) paintWide(canvas, box, columns, i);
         else paintNarrow(canvas, box, columns, i);
-        if (cursor()->hover().lane == LaneId(i) && currentCard() == static_cast<int>(i))
-            canvas.outline(box.adjusted(1, 1, -1, -1), colours.ink1, 1);
+        const auto outline = [&](const Pick& pick, double line) {
+            if (pick.lane == LaneId(i) && !pick.block && !pick.sequence && !pick.position)
+                canvas.outline(box.adjusted(1, 1, -1, -1), colours.ink1, line);
+        };
+        outline(cursor()->hover(), 1);
+        outline(cursor()->locked(), 2);
     }
 }
 

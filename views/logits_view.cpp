@@ -16,7 +16,7 @@ namespace {
 constexpr double bottom = 1e-8;
 // Up to so many comparisons each has lines of its own, where the view is high enough for them; more have one line each.
 constexpr std::size_t most_with_words = 2;
-constexpr double lines_of_words = 4, line_height = 15, axis_height = 70;  // at 100 %
+constexpr double lines_of_words = 4, word_line_height = 15, below_and_above = 70;  // at 100 %
 
 }  // namespace
 
@@ -82,7 +82,7 @@ QString LogitsView::tokenText(LaneId lane, TokenId token) const {
 
 bool LogitsView::hasWords() const {
     const auto count = static_cast<double>(m_comparisons.size());
-    return m_comparisons.size() <= most_with_words && height() >= (count * lines_of_words * line_height + axis_height) * unit();
+    return m_comparisons.size() <= most_with_words && height() >= (count * lines_of_words * word_line_height + below_and_above) * unit();
 }
 
 void LogitsView::resizeEvent(QResizeEvent* event) {

@@ -14,7 +14,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr double low_below = 260;  // height at 100 % that three panels and the switches need
+constexpr double three_panels_need = 260;  // height at 100 % that three panels and the switches need
 
 constexpr double no_point = std::numeric_limits<double>::quiet_NaN();
 
@@ -58,7 +58,7 @@ void StepTimeView::setPairsAlone(bool alone) {
 
 bool StepTimeView::pairsAlone() const { return m_lanesBox->currentIndex() == 1 && !m_pairs.empty(); }
 
-bool StepTimeView::isLow() const { return height() < low_below * unit(); }
+bool StepTimeView::isLow() const { return height() < three_panels_need * unit(); }
 
 void StepTimeView::resizeEvent(QResizeEvent* event) {
     PlotPane::resizeEvent(event);
@@ -228,7 +228,7 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
         prompts = prompts || (m_lanes[i].prompt >= 0 && plot()->pointCount(m_lanes[i].prompt) > 0);
         if (cursor()->shown().lane == id) emphasis.insert(emphasis.end(), {m_lanes[i].time, m_lanes[i].prompt});
     }
-    if (prompts)
+    if (prompts && !m_low)
         marks.notes.push_back({0, tr("step that computes prompt tokens, where it fits the axis"),
                                PlotNote::Sample::square, palette_().ink2});
     for (std::size_t p = 0; p < m_pairs.size(); ++p) {
