@@ -123,8 +123,8 @@ ComparisonModel::Cell ComparisonModel::byteCell(std::uint32_t row, std::size_t s
     const std::int64_t difference = own.residual(step);
     const QString sign = difference < 0 ? QStringLiteral("−") : difference > 0 ? QStringLiteral("+") : QString();
     return {sign + formatBytes(static_cast<quint64>(std::abs(difference))), QString::number(difference), origin(Origin::derived),
-            windowed ? tr("Measured − predicted: slots that hold no token in sight")
-                     : tr("Measured − predicted: slots in blocks that hold no token yet")};
+            PredictedBytes::onlySlotsAreUnpredicted(own.record().info()) ? tr("Measured − predicted: slots in blocks that hold no token yet")
+                                                                         : tr("Measured − predicted: what the formula does not count")};
 }
 
 ComparisonModel::Cell ComparisonModel::qualityCell(const LaneInfo& info, int column) const {
@@ -195,6 +195,14 @@ ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const
     }
 }
 
+// To the byte, by the ledger; asked for only when it is shown.
+QString ComparisonModel::residualTip(std::uint32_t row) const {
+    const QString tip = m_cells[row][residual].tip + QStringLiteral(" (%1)").arg(originName(Origin::derived));
+    const int step = m_cursor->stepOf(LaneId(row));
+    const std::string why = step < 0 ? std::string() : m_predicted[row].whyResidual(static_cast<std::size_t>(step));
+    return why.empty() ? tip : tip + QLatin1Char('\n') + QString::fromStdString(why);
+}
+
 QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid() || index.row() >= rowCount()) return {};
     const auto row = static_cast<std::uint32_t>(index.row());
@@ -205,6 +213,7 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
     case originRole: return own.origin;
     case Qt::ToolTipRole:
         if (own.tip.isEmpty()) return {};
+        if (index.column() == residual) return residualTip(row);
         return own.origin.isValid() ? tr("%1 (%2)").arg(own.tip, originName(static_cast<Origin>(own.origin.toInt())))
                                     : own.tip;
     case Qt::TextAlignmentRole:

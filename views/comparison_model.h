@@ -52,6 +52,7 @@ private:
     Cell requestCell(const RequestSums& sums, int column) const;
     Cell logitCell(std::uint32_t row, std::size_t step) const;
     Cell byteCell(std::uint32_t row, std::size_t step, int column) const;
+    QString residualTip(std::uint32_t row) const;
     Cell qualityCell(const LaneInfo& info, int column) const;
 
     Cursor* m_cursor;

@@ -6,7 +6,6 @@
 
 #include "engine/record/figures.h"
 #include "engine/record/gpu_table.h"
-#include "engine/record/ledger.h"
 
 #include <QComboBox>
 
@@ -183,7 +182,7 @@ void KvBytesView::showCursor() {
     }
     std::vector<int> emphasis;
     QStringList full;
-    bool windows = false;
+    bool windows = false, slotsAlone = true;
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i) {
         const LaneId id(i);
         const int step = cursor()->stepOf(id);
@@ -198,6 +197,7 @@ void KvBytesView::showCursor() {
         const bool atEdge = tokens && lane.info().kv_cache && m_gpuBox->currentIndex() == 0;
         const double labelAt = atEdge ? formulaAt(lane.info(), plot()->xRange().second) : y;
         windows = windows || PredictedBytes::windowed(lane.info());
+        slotsAlone = slotsAlone && PredictedBytes::onlySlotsAreUnpredicted(lane.info());
         marks.labels.push_back({0, labelAt, laneName(id),
                                lane.info().kv_cache ? originMark(Origin::derived) + QLatin1Char(' ') + signedBytes(bytes.residual)
                                                     : tr("stores nothing"),
@@ -222,8 +222,9 @@ void KvBytesView::showCursor() {
     marks.notes.push_back({0, windows ? tr("○ predicted: bytes per token × tokens in sight") : tr("○ predicted: bytes per token × tokens"),
                            PlotNote::Sample::dashed, palette_().ink1});
     if (height() >= words_need_height * unit())
-        marks.notes.push_back({0, windows ? tr("◐ residual, right: slots that hold no token in sight")
-                                          : tr("◐ residual, right: slots in blocks that hold no token yet"), PlotNote::Sample::none, {}});
+        marks.notes.push_back({0, slotsAlone ? tr("◐ residual, right: slots in blocks that hold no token yet")
+                                             : tr("◐ residual, right: what the formula does not count; the tip says what"),
+                               PlotNote::Sample::none, {}});
     plot()->setEmphasis(emphasis);
     plot()->setOverlay(std::move(marks));
 
@@ -265,19 +266,9 @@ QString KvBytesView::tipAtStep(int step) const {
     }
     const LaneId focus = cursor()->shown().lane.value_or(cursor()->lane());
     if (focus.value < m_lanes.size() && static_cast<std::size_t>(step) < m_lanes[focus.value].steps)
-        if (const QString why = whyResidual(focus, static_cast<std::size_t>(step)); !why.isEmpty())
-            lines.append(tr("residual of %1: %2").arg(laneName(focus), why));
+        if (const std::string why = m_predictions[focus.value].whyResidual(static_cast<std::size_t>(step)); !why.empty())
+            lines.append(tr("residual of %1: %2").arg(laneName(focus), QString::fromStdString(why)));
     return lines.join(QLatin1Char('\n'));
-}
-
-// What the ledger says the residual is made of; "" where it has no such number.
-QString KvBytesView::whyResidual(LaneId lane, std::size_t step) const {
-    const LaneRecord& record = cursor()->recording()->lane(lane);
-    if (!record.info().kv_cache) return {};
-    const char* const what = PredictedBytes::windowed(record.info()) ? "KV by formula" : "token slots";
-    for (const LedgerEntry& entry : ledger(record, step))
-        if (entry.what == what) return QString::fromStdString(entry.residual_why);
-    return {};
 }
 
 LaneId KvBytesView::laneOfCurve(int curve) const {

@@ -55,8 +55,6 @@ private:
     QComboBox* m_scaleBox;
     QComboBox* m_axisBox;
     QComboBox* m_gpuBox;
-    QString whyResidual(LaneId lane, std::size_t step) const;
-
     std::vector<Lane> m_lanes;
     std::vector<PredictedBytes> m_predictions;  // per lane
 };

@@ -2,6 +2,8 @@
 #include "views/predicted_bytes.h"
 
 #include "engine/record/figures.h"
+#include "engine/record/kv_layout.h"
+#include "engine/record/ledger.h"
 #include "engine/record/recount.h"
 
 #include <algorithm>
@@ -51,6 +53,17 @@ PredictedBytes::Step PredictedBytes::counted(std::size_t step) {
 
 std::int64_t PredictedBytes::residual(std::size_t step) const {
     return static_cast<std::int64_t>(m_lane->step(step).kv_bytes) - static_cast<std::int64_t>(m_steps[step].bytes);
+}
+
+std::string PredictedBytes::whyResidual(std::size_t step) const {
+    if (!m_lane->info().kv_cache || step >= m_steps.size()) return {};
+    for (const LedgerEntry& entry : ledger(*m_lane, step))
+        if (entry.what == (m_windowed ? "KV by formula" : "token slots")) return entry.residual_why;
+    return {};
+}
+
+bool PredictedBytes::onlySlotsAreUnpredicted(const LaneInfo& lane) {
+    return !windowed(lane) && lane.residual_pages == 0 && KvLayout::of(lane.layer_infos, lane.block_size).fixed_bytes == 0;
 }
 
 std::uint64_t PredictedBytes::tokensThatFill(const LaneInfo& lane, std::uint64_t memory) {

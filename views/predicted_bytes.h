@@ -11,6 +11,7 @@
 #include "engine/record/lane_state.h"
 #include "engine/record/recording.h"
 
+#include <string>
 #include <vector>
 
 namespace kvloupe {
@@ -31,9 +32,13 @@ public:
     const LaneRecord& record() const { return *m_lane; }
     // Measured - predicted.
     std::int64_t residual(std::size_t step) const;
+    // What it is made of, by the ledger; "" where it says nothing. Not for every step: it starts from a key frame.
+    std::string whyResidual(std::size_t step) const;
 
     // Some layers do not see all tokens.
     static bool windowed(const LaneInfo& lane);
+    // Nothing but slots without a token can lie between measured and predicted: no windows, pages or scales beside the blocks.
+    static bool onlySlotsAreUnpredicted(const LaneInfo& lane);
     // Tokens of one sequence at which the formula reaches `memory` bytes; 0: never.
     static std::uint64_t tokensThatFill(const LaneInfo& lane, std::uint64_t memory);
 

@@ -233,6 +233,24 @@ private Q_SLOTS:
         QVERIFY(!cell(1, ComparisonModel::perplexity, originRole).isValid());
     }
 
+    void theTipOfAResidualExplainsItToTheByte() {
+        Cursor cursor;
+        cursor.setRecording(windowed());
+        ComparisonView view(&cursor);
+        view.resize(1400, 200);
+        for (const int step : {0, 20, 38}) {
+            cursor.setStep(step);
+            view.catchUp();
+            const QModelIndex cell = view.table()->model()->index(0, ComparisonModel::residual);
+            for (const LedgerEntry& entry : ledger(cursor.recording()->lane(LaneId(0)), static_cast<std::size_t>(step))) {
+                if (entry.what != "KV by formula") continue;
+                QCOMPARE(cell.data(csvRole).toLongLong(), static_cast<qlonglong>(entry.residual));
+                QVERIFY(!entry.residual_why.empty());
+                QVERIFY(cell.data(Qt::ToolTipRole).toString().endsWith(QString::fromStdString(entry.residual_why)));
+            }
+        }
+    }
+
     void sixLanesNeedNoScrolling_data() {
         QTest::addColumn<double>("scale");
         for (const double scale : {1.0, 1.25}) QTest::addRow("%g", scale) << scale;
