@@ -102,6 +102,8 @@ void StepTimeView::build() {
         m_tokenTwin = m_pairs.front().uncached;
     }
     m_ratios.assign(m_pairs.size(), {});
+    m_shownTimes.assign(laneCount(), {});
+    m_shownRatios.assign(m_pairs.size(), {});
     if (!m_lanesChosen) m_lanesBox->setCurrentIndex(!m_pairs.empty() && laneCount() > 4 ? 1 : 0);
     m_lanesBox->setEnabled(!m_pairs.empty());
 
@@ -154,6 +156,7 @@ void StepTimeView::appendSteps() {
             x.append(static_cast<double>(own.steps));
             const auto duration = static_cast<double>(sums.durationNs);
             time.append(cumulated() ? static_cast<double>(sums.totalNs) : sums.decodes() ? duration : no_point);
+            if (isShown(LaneId(static_cast<std::uint32_t>(i))) && sums.decodes()) m_shownTimes[i].push_back(duration);
             if (cumulated() || !sums.prompt) continue;
             promptX.append(static_cast<double>(own.steps));
             prompt.append(duration);
@@ -175,11 +178,50 @@ void StepTimeView::appendSteps() {
             own.cumulated.push_back(own.cachedNs > 0 ? own.uncachedNs / own.cachedNs : no_point);
             x.append(static_cast<double>(own.steps));
             y.append(speedUpAt(p, own.steps));
+            if (std::isfinite(y.back())) m_shownRatios[p].push_back(y.back());
         }
         plot()->append(own.curve, x, y);
     }
     appendTokens();
+    limitAxes();
     plot()->setXRange(0, niceUpper(static_cast<double>(longest)));
+}
+
+std::optional<double> StepTimeView::endBelowOutliers(const std::vector<std::vector<double>>& curves) {
+    double usual = 0, greatest = 0;
+    for (const std::vector<double>& curve : curves) {
+        if (curve.empty()) continue;
+        std::vector<double> sorted = curve;
+        const auto rank = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size() - 1));
+        std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
+        usual = std::max(usual, sorted[static_cast<std::size_t>(rank)]);
+        greatest = std::max(greatest, *std::max_element(sorted.begin() + rank, sorted.end()));
+    }
+    constexpr double head = 1.6, tower = 2.5;
+    if (greatest <= tower * head * usual) return std::nullopt;
+    return head * usual;
+}
+
+void StepTimeView::limitAxes() {
+    if (cumulated()) return;
+    if (m_scaleBox->currentIndex() == 0) plot()->setPanelLimits(0, std::nullopt, endBelowOutliers(m_shownTimes));
+    if (m_ratioPanel >= 0) plot()->setPanelLimits(m_ratioPanel, std::nullopt, endBelowOutliers(m_shownRatios));
+}
+
+void StepTimeView::noteOutliers(PlotOverlayData& marks, int panel, const std::vector<std::vector<double>>& curves, bool duration) const {
+    const auto end = endBelowOutliers(curves);
+    if (!end) return;
+    std::uint64_t above = 0;
+    double greatest = 0;
+    for (const std::vector<double>& curve : curves)
+        for (const double value : curve) {
+            above += value > *end;
+            greatest = std::max(greatest, value);
+        }
+    const QString most = duration ? formatDuration(greatest) : QStringLiteral("%1×").arg(greatest, 0, 'f', 0);
+    marks.notes.push_back({panel, above == 1 ? tr("↑ ● 1 step above the axis: %1").arg(most)
+                                             : tr("↑ ● %1 steps above the axis, up to %2").arg(formatCount(above), most),
+                           PlotNote::Sample::none, {}});
 }
 
 void StepTimeView::appendTokens() {
@@ -227,6 +269,10 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
         }
         prompts = prompts || (m_lanes[i].prompt >= 0 && plot()->pointCount(m_lanes[i].prompt) > 0);
         if (cursor()->shown().lane == id) emphasis.insert(emphasis.end(), {m_lanes[i].time, m_lanes[i].prompt});
+    }
+    if (!cumulated()) {
+        if (m_scaleBox->currentIndex() == 0) noteOutliers(marks, 0, m_shownTimes, true);
+        if (m_ratioPanel >= 0) noteOutliers(marks, m_ratioPanel, m_shownRatios, false);
     }
     if (prompts && !m_low)
         marks.notes.push_back({0, tr("step that computes prompt tokens, where it fits the axis"),

@@ -36,6 +36,10 @@ public:
     // prompt token.
     static std::optional<double> speedUp(const LaneProgress& uncached, const LaneProgress& cached, std::size_t step);
 
+    // End of a linear axis over such curves, where a few steps tower above all others, as those in which the processor did something
+    // else: 1.6 x the greatest of the curves' 95th percentiles. Empty where nothing exceeds 2.5 x as much: the axis holds all.
+    static std::optional<double> endBelowOutliers(const std::vector<std::vector<double>>& curves);
+
 protected:
     void build() override;
     void appendSteps() override;
@@ -60,6 +64,9 @@ private:
     bool isLow() const;   // no height for the tokens as a third panel
     double speedUpAt(std::size_t pair, std::size_t step) const;   // NaN where there is none
     void appendTokens();
+    void limitAxes();
+    // Says what lies above the end of a panel's axis.
+    void noteOutliers(PlotOverlayData& marks, int panel, const std::vector<std::vector<double>>& curves, bool duration) const;
     void labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis) const;
     void labelTokens(PlotOverlayData& marks) const;
 
@@ -71,6 +78,8 @@ private:
     std::vector<Lane> m_lanes;
     std::vector<Pair> m_pairs;
     std::vector<Ratio> m_ratios;
+    // What the curves of single steps hold: decode times of the lanes that are shown, speed-ups of the pairs.
+    std::vector<std::vector<double>> m_shownTimes, m_shownRatios;
     LaneId m_tokenLane;           // cached lane of the lowest panel
     LaneId m_tokenTwin;           // uncached lane with its weights, or none
     int m_ratioPanel = -1, m_tokenPanel = -1;

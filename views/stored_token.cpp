@@ -54,15 +54,15 @@ StoredToken StoredToken::of(const LaneInfo& lane, std::uint32_t layer) {
     const auto values = KvPlane::of(info.values, KvPart::values, info.kv_heads, info.value_dim, lane.block_size);
     if (!keys || !values) return token;
     const auto add = [&token](StoredPiece::Kind kind, const KvPlane& plane, std::uint32_t row) {
-        const StoredRow bytes = storedRow(plane);
+        const StoredRow parts = storedRow(plane);
         const auto piece = [&](StoredPiece::Kind what, double size) {
             if (size <= 0) return;
             token.pieces.push_back({what, row * plane.heads_per_row, plane.heads_per_row, size});
             token.bytes += size;
             token.scales = token.scales || what == StoredPiece::Kind::scales;
         };
-        piece(kind, bytes.codes);
-        piece(StoredPiece::Kind::scales, bytes.scales);
+        piece(kind, parts.codes);
+        piece(StoredPiece::Kind::scales, parts.scales);
     };
     for (std::uint32_t row = 0; row < std::max(keys->rows(), values->rows()); ++row) {
         if (row < keys->rows()) add(info.latent ? StoredPiece::Kind::latent : StoredPiece::Kind::keys, *keys, row);

@@ -297,6 +297,18 @@ private Q_SLOTS:
         QVERIFY(!view->image().isNull());
     }
 
+    void anAxisEndsBelowTheFewStepsThatTowerAboveAllOthers() {
+        std::vector<double> steady(100, 10.0), growing;
+        for (int i = 0; i < 100; ++i) growing.push_back(100.0 + i);
+        QVERIFY(!StepTimeView::endBelowOutliers({steady, growing}));
+        QVERIFY(!StepTimeView::endBelowOutliers({{}, {5.0}}));
+        steady[40] = 5'000;
+        const auto end = StepTimeView::endBelowOutliers({steady, growing});
+        QVERIFY(end && *end > growing.back() && *end < 5'000);
+        for (double& value : growing) value = 5'000;  // as much as that is usual in another lane
+        QVERIFY(!StepTimeView::endBelowOutliers({steady, growing}));
+    }
+
     void anUncachedLaneIsComparedToTheOneThatDiffersInLittleElse() {
         RecordingWriter writer("forms", 1 << 20);
         LaneInfo info;
