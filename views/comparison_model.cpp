@@ -118,29 +118,34 @@ ComparisonModel::Cell ComparisonModel::byteCell(std::uint32_t row, std::size_t s
     }
     if (column == predicted)
         return {formatBytes(own.at(step).bytes), number(own.at(step).bytes), origin(Origin::predicted),
-                (windowed ? tr("Per layer, bytes per token × those of %1 tokens that its window holds") : tr("Bytes per token × %1 tokens in the cache"))
+                (windowed ? tr("Per layer, bytes per token × those of %1 tokens that its window holds")
+                          : tr("Bytes per token × %1 tokens in the cache"))
                     .arg(formatCount(own.at(step).tokens))};
     const std::int64_t difference = own.residual(step);
     const QString sign = difference < 0 ? QStringLiteral("−") : difference > 0 ? QStringLiteral("+") : QString();
     return {sign + formatBytes(static_cast<quint64>(std::abs(difference))), QString::number(difference), origin(Origin::derived),
-            PredictedBytes::onlySlotsAreUnpredicted(own.record().info()) ? tr("Measured − predicted: slots in blocks that hold no token yet")
-                                                                         : tr("Measured − predicted: what the formula does not count")};
+            PredictedBytes::onlySlotsAreUnpredicted(own.record().info())
+                ? tr("Measured − predicted: slots in blocks that hold no token yet")
+                : tr("Measured − predicted: what the formula does not count")};
 }
 
 ComparisonModel::Cell ComparisonModel::qualityCell(const LaneInfo& info, int column) const {
     const QString none = QStringLiteral("–");
     if (info.weights_id == 0) return {none, {}, {}, tr("The lane has no model, so it has no quality.")};
     const LaneQuality* measured = m_quality ? m_quality->find(info.name) : nullptr;
-    const QualityFigure figure = !measured ? QualityFigure{} : column == perplexity ? measured->perplexity : measured->recall_total.right;
+    QualityFigure figure;
+    if (measured) figure = column == perplexity ? measured->perplexity : measured->recall_total.right;
     if (!figure.measured())
-        return {none, {}, {}, measured && !measured->failure.empty() ? QString::fromStdString(measured->failure)
-                                                             : tr("Not measured. Analyse > Measure quality… measures it on held-out text.")};
+        return {none, {}, {},
+                measured && !measured->failure.empty() ? QString::fromStdString(measured->failure)
+                                                       : tr("Not measured. Analyse > Measure quality… measures it on held-out text.")};
     const QString source = QString::fromStdString(m_quality->text + ", " + m_quality->device + ", " + m_quality->measured_on);
     const QString state = m_quality->state == QualityReport::State::running ? tr(", so far") : QString();
     if (column == perplexity)
         return {QString::number(figure.value, 'f', 2), QString::number(figure.value, 'g', 9), origin(Origin::measured),
                 tr("95 % interval %1 to %2, over %3 predictions%4: %5")
-                    .arg(QString::number(figure.low, 'f', 2), QString::number(figure.high, 'f', 2), formatCount(figure.samples), state, source)};
+                    .arg(QString::number(figure.low, 'f', 2), QString::number(figure.high, 'f', 2), formatCount(figure.samples), state,
+                         source)};
     return {formatPercent(figure.value), QString::number(figure.value, 'g', 9), origin(Origin::measured),
             tr("95 % interval %1 to %2, of %3 questions about an earlier fact%4: %5")
                 .arg(formatPercent(figure.low), formatPercent(figure.high), formatCount(figure.samples), state, source)};

@@ -71,8 +71,9 @@ void ComparisonView::refresh() {
         narrow = !table()->isColumnHidden(column) && columnNeeds(column) > table()->columnWidth(column);
     if (narrow) sizeColumns();
     setFooter(formula());
-    QString text = cursor()->step() < 0 ? tr("no step recorded yet")
-                                        : tr("at step %1 · every number carries its origin").arg(formatCount(static_cast<quint64>(cursor()->step())));
+    QString text = tr("no step recorded yet");
+    if (const int step = cursor()->step(); step >= 0)
+        text = tr("at step %1 · every number carries its origin").arg(formatCount(static_cast<quint64>(step)));
     if (columnsLeftOut() > 0 && !footerHasRoom()) text += tr(" · %1 columns have no room").arg(columnsLeftOut());
     setSubtitle(text);
 }

@@ -44,7 +44,8 @@ void LanesView::refresh() {
     layOut();
     QString text;
     if (lanes.size() > 1) text = tr("%1, stepping together").arg(lanes.size());
-    if (m_most > 0 && isWide(width())) text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + tr("a token of layer %1 to scale").arg(cursor()->layer());
+    if (m_most > 0 && isWide(width()))
+        text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + tr("a token of layer %1 to scale").arg(cursor()->layer());
     setSubtitle(text);
 }
 
@@ -105,8 +106,8 @@ LanesView::Columns LanesView::columnsFor(const Canvas& canvas, double width) con
     Columns columns;
     double number = 0;
     for (std::uint32_t i = 0; i < m_tokens.size(); ++i) {
-        columns.names = std::max({columns.names, canvas.width(QString::fromStdString(cursor()->recording()->lane(LaneId(i)).info().name), name),
-                                  canvas.width(configurationOf(i, true), small)});
+        const QString own = QString::fromStdString(cursor()->recording()->lane(LaneId(i)).info().name);
+        columns.names = std::max({columns.names, canvas.width(own, name), canvas.width(configurationOf(i, true), small)});
         const StepRecord* step = stepOf(i);
         number = std::max({number, canvas.width(formatBytes(step ? step->kv_bytes : 0)) + canvas.u(14), canvas.width(blocksText(i), small)});
     }
@@ -235,7 +236,8 @@ QString LanesView::tipAt(const QPointF& position) const {
     if (!info.kv_cache) return text;
     text += QLatin1Char('\n') + originMark(Origin::derived) + QLatin1Char(' ') + QString::fromStdString(kv_formula(info));
     if (!m_tokens[lane].pieces.empty())
-        text += QLatin1Char('\n') + originMark(Origin::derived) + QLatin1Char(' ') + tr("layer %1: %2").arg(cursor()->layer()).arg(stripText(lane));
+        text += QLatin1Char('\n') + originMark(Origin::derived) + QLatin1Char(' ') +
+                tr("layer %1: %2").arg(cursor()->layer()).arg(stripText(lane));
     if (PredictedBytes::windowed(info)) text += QLatin1Char('\n') + tr("layers with a window keep no more than it holds");
     return text;
 }

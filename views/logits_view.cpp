@@ -108,7 +108,8 @@ void LogitsView::label(PlotOverlayData& marks, const LaneDifference& comparison,
     const auto step = static_cast<std::size_t>(std::min(cursor()->stepOf(id), static_cast<int>(comparison.steps()) - 1));
     const auto largest = static_cast<double>(comparison.largest(step));
     const QString precision = againstText(comparison);
-    const QString nowText = now ? tr("now ● %1").arg(formatSmall(*now)) : comparison.textsPartAt() ? tr("now: other texts") : tr("now not compared");
+    QString nowText = comparison.textsPartAt() ? tr("now: other texts") : tr("now not compared");
+    if (now) nowText = tr("now ● %1").arg(formatSmall(*now));
     const QString largestText = std::isnan(largest) ? QString() : tr("largest ● %1").arg(formatSmall(largest));
     if (!hasWords()) {
         marks.labels.push_back({0, y, laneName(id), now ? QStringLiteral("● %1").arg(formatSmall(*now)) : largestText, laneColour(id)});
@@ -139,7 +140,8 @@ void LogitsView::markDifferences(PlotOverlayData& marks, const LaneDifference& c
                        ? tr("step %1, greedy choice differs: “%2” instead of “%3”")
                              .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference))
                        : tr("%4, step %1: “%2” instead of “%3”")
-                             .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference), laneName(id));
+                             .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference),
+                                  laneName(id));
         marks.markers.push_back({0, static_cast<double>(it->step), 0, PlotMarker::Glyph::triangle, text, palette_().focus});
     }
     if (const auto part = comparison.textsPartAt())

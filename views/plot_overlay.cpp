@@ -200,7 +200,9 @@ void PlotOverlay::drawMarkers(QCPPainter& painter, std::size_t panel) const {
         const double line = QFontMetricsF(small).height();
         double down = 0;
         const auto box = [&] { return QRectF(left - 2, y + down - line / 2, width + 4, line - 1); };
-        const auto isFree = [&] { return std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(box()); }); };
+        const auto isFree = [&] {
+            return std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(box()); });
+        };
         while (!isFree() && down < most_lines * line) down += line;
         if (!isFree()) continue;
         taken.push_back(box());

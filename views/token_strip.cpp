@@ -38,9 +38,11 @@ void TokenStrip::paint(const QPointF& topLeft, double height) const {
     double x = topLeft.x();
     // Names of all rows or of none: a K without its V would look like a difference.
     const TextStyle plain{10.5, QFont::Medium, {}, false};
-    const bool named = height >= m_canvas.u(13) && std::all_of(m_token.pieces.begin(), m_token.pieces.end(), [&](const StoredPiece& piece) {
-        return piece.kind == StoredPiece::Kind::rotary || m_canvas.width(nameOf(piece), plain) + m_canvas.u(3) <= piece.bytes * m_pixelsPerByte;
-    });
+    const auto fits = [&](const StoredPiece& piece) {
+        return piece.kind == StoredPiece::Kind::rotary ||
+               m_canvas.width(nameOf(piece), plain) + m_canvas.u(3) <= piece.bytes * m_pixelsPerByte;
+    };
+    const bool named = height >= m_canvas.u(13) && std::all_of(m_token.pieces.begin(), m_token.pieces.end(), fits);
     painter.save();
     for (const StoredPiece& piece : m_token.pieces) {
         const QRectF area(x, topLeft.y(), piece.bytes * m_pixelsPerByte, height);
@@ -54,7 +56,8 @@ void TokenStrip::paint(const QPointF& topLeft, double height) const {
         if (!named || m_canvas.width(nameOf(piece), plain) > area.width()) continue;
         TextStyle style = plain;
         const int ground = fill.lightness();
-        style.colour = std::abs(ground - colours.ink1.lightness()) > std::abs(ground - colours.panel.lightness()) ? colours.ink1 : colours.panel;
+        const bool onInk = std::abs(ground - colours.ink1.lightness()) > std::abs(ground - colours.panel.lightness());
+        style.colour = onInk ? colours.ink1 : colours.panel;  // whichever is further from the fill
         m_canvas.text(area, nameOf(piece), style, Qt::AlignCenter, Qt::ElideNone);
     }
     painter.restore();

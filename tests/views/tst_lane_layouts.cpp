@@ -52,7 +52,8 @@ const std::vector<std::uint32_t> windows = {24, 24, 24, 0, 24, 24, 24, 0, 24};
 std::shared_ptr<const Recording> windowed() {
     return ran(test::session_of(test::generated_model(windows),
                                 R"("lanes": [{"name": "windows", "cache": {"block_size": 8}}], "requests": [)" +
-                                    test::small_request("a", 60, 40) + "," + test::small_request("b", 17, 30, R"(, "arrival_step": 5)") + "]"));
+                                    test::small_request("a", 60, 40) + "," +
+                                    test::small_request("b", 17, 30, R"(, "arrival_step": 5)") + "]"));
 }
 
 // A view whose tip can be asked for.
@@ -178,7 +179,8 @@ private Q_SLOTS:
         const auto view = shown<KvBytesView>(cursor);
         const PredictedBytes& predicted = view->prediction(0);
         for (std::size_t step = 0; step < predicted.steps(); ++step)
-            QCOMPARE(view->plot()->valueAt(view->predictedCurve(0), static_cast<double>(step)).value(), static_cast<double>(predicted.at(step).bytes));
+            QCOMPARE(view->plot()->valueAt(view->predictedCurve(0), static_cast<double>(step)).value(),
+                     static_cast<double>(predicted.at(step).bytes));
         view->setAgainstTokens(true);
         const LaneInfo& info = predicted.record().info();
         for (const double tokens : {0.0, 24.0}) {
@@ -193,8 +195,9 @@ private Q_SLOTS:
     }
 
     void memoryIsFullWhereTheFormulaReachesIt() {
-        LaneInfo info = test::session_of(test::generated_model(windows), R"("lanes": [{}], "requests": [)" + test::small_request("a", 4, 2) + "]")
-                            ->recording()->lane(LaneId(0)).info();
+        const auto session = test::session_of(test::generated_model(windows), R"("lanes": [{}], "requests": [)" +
+                                                                                  test::small_request("a", 4, 2) + "]");
+        LaneInfo info = session->recording()->lane(LaneId(0)).info();
         for (const std::uint64_t memory : {std::uint64_t{10'000}, std::uint64_t{1'000'000}, std::uint64_t{80'000'000'000}}) {
             const std::uint64_t tokens = PredictedBytes::tokensThatFill(info, memory);
             QVERIFY(predicted_sequence_bytes(info, tokens) <= memory && predicted_sequence_bytes(info, tokens + 1) > memory);
