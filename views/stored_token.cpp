@@ -18,16 +18,16 @@ std::uint64_t scaleBytesInPack(DType type) {
     return type == DType::q4_1 || type == DType::q5_1 ? 4 : 2;
 }
 
-// Codes and scales of one row of a plane.
+// Codes and scales of a token in one row of a plane; what lies between them, so that scales begin where they can be read in one
+// access, belongs to the scales.
 struct StoredRow {
     double codes = 0, scales = 0;
 };
 
 StoredRow storedRow(const KvPlane& plane) {
     const std::uint64_t packs = is_packed(plane.format.dtype) ? plane.width() / elements_per_pack(plane.format.dtype) : 0;
-    const std::uint64_t inside = packs * scaleBytesInPack(plane.format.dtype);
-    return {static_cast<double>(plane.code_bytes - inside),
-            static_cast<double>(inside + plane.scale_bytes) + static_cast<double>(plane.group_scale_bytes) / plane.block_size};
+    const auto codes = static_cast<double>(plane.code_bytes - packs * scaleBytesInPack(plane.format.dtype));
+    return {codes, static_cast<double>(plane.row_block_bytes) / plane.block_size - codes};
 }
 
 // A recording of a model of equal layers may only say how many heads there are.
@@ -56,7 +56,7 @@ StoredToken StoredToken::of(const LaneInfo& lane, std::uint32_t layer) {
     const auto add = [&token](StoredPiece::Kind kind, const KvPlane& plane, std::uint32_t row) {
         const StoredRow parts = storedRow(plane);
         const auto piece = [&](StoredPiece::Kind what, double size) {
-            if (size <= 0) return;
+            if (size < 1e-9) return;  // none, but for rounding
             token.pieces.push_back({what, row * plane.heads_per_row, plane.heads_per_row, size});
             token.bytes += size;
             token.scales = token.scales || what == StoredPiece::Kind::scales;
