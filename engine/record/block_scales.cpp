@@ -74,6 +74,7 @@ StoredScales by_token(const BlockPart& part, std::uint32_t head, std::uint32_t r
     StoredScales scales;
     scales.axis = StoredScales::Axis::token;
     scales.per_entry = part.width / run;
+    scales.run = run;
     for (std::uint32_t token = 0; token < part.tokens; ++token) {
         const std::vector<double> row = row_of(part, head, token);
         for (std::uint32_t first = 0; first < part.width; first += run) add_scale(std::span(row).subspan(first, run), range, scales);
@@ -86,6 +87,7 @@ StoredScales by_joint_row(const BlockValues& values, std::uint32_t head, const C
     StoredScales scales;
     scales.axis = StoredScales::Axis::token;
     scales.per_entry = 1;
+    scales.run = std::max(values.keys.width, values.values.width);
     for (std::uint32_t token = 0; token < values.tokens; ++token) {
         std::vector<double> row = row_of(values.keys, head, token);
         const std::vector<double> more = row_of(values.values, head, token);
@@ -104,6 +106,8 @@ StoredScales by_packs_over_heads(const BlockPart& part, std::uint32_t head, cons
     StoredScales scales;
     scales.axis = StoredScales::Axis::token;
     scales.per_entry = last - first + 1;
+    scales.run = 32;
+    scales.offset = begin % 32;
     for (std::uint32_t token = 0; token < part.tokens; ++token) {
         std::vector<double> row;
         for (std::uint32_t h = first_head; h < first_head + together; ++h) {
@@ -120,6 +124,7 @@ StoredScales by_channel(const BlockPart& part, std::uint32_t head, const CodeRan
     StoredScales scales;
     scales.axis = StoredScales::Axis::channel;
     scales.per_entry = (part.tokens + part.format.group - 1) / part.format.group;
+    scales.run = part.format.group;
     std::vector<std::vector<double>> rows;
     for (std::uint32_t token = 0; token < part.tokens; ++token) rows.push_back(row_of(part, head, token));
     for (std::uint32_t channel = 0; channel < part.width; ++channel)

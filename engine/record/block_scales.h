@@ -20,8 +20,15 @@ struct StoredScales {
     };
     Axis axis = Axis::none;
     std::uint32_t per_entry = 0;
+    std::uint32_t run = 1;         // channels, or tokens, that share one scale
+    std::uint32_t offset = 0;      // channels of earlier heads in the first run (packs over neighbouring heads)
     std::vector<double> steps;     // what a code is multiplied with
     std::vector<double> minimums;  // and what is added to it; empty: 0
+    // Of the value at that place; axis is not none.
+    std::size_t index(std::uint32_t token, std::uint32_t channel) const {
+        if (axis == Axis::token) return std::size_t{token} * per_entry + (channel + offset) / run;
+        return std::size_t{channel} * per_entry + token / run;
+    }
     std::string rule;              // "largest |x| ÷ 127 of a token's row"; of Axis::none: why there is none
 };
 

@@ -37,9 +37,13 @@ Result<std::unique_ptr<ShadowCache>> ShadowCache::make(Backend& backend, const K
     if (!cache) return cache.error();
     shadow->m_backend = &backend;
     shadow->m_cache = std::move(*cache);
-    shadow->m_since = since;
-    for (std::uint32_t block = 0; block < shape.blocks; ++block) shadow->forget(BlockId(block));
+    shadow->begin(since);
     return shadow;
+}
+
+void ShadowCache::begin(std::uint64_t since) {
+    m_since = since;
+    for (std::uint32_t block = 0; block < m_cache->shape().blocks; ++block) forget(BlockId(block));
 }
 
 void ShadowCache::store(const Buffer& k, const Buffer& v, std::uint32_t group, std::uint32_t layer) {

@@ -23,6 +23,8 @@ public:
     // pool: the shape of what it stands beside. since: the first step whose values it gets. Errors: the backend's.
     static Result<std::unique_ptr<ShadowCache>> make(Backend& backend, const KvCacheShape& pool, std::uint32_t layer, std::uint64_t since);
 
+    // Nothing is known; from step `since` on it will be.
+    void begin(std::uint64_t since);
     bool holds(std::uint32_t layer) const { return layer >= m_first && layer - m_first < m_layers; }
     std::uint64_t since() const { return m_since; }
     std::uint64_t bytes() const { return m_cache->bytes(); }  // as allocated

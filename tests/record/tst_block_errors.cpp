@@ -120,6 +120,7 @@ void aTokensScaleIsItsLargestValueOverTheLargestCode(Check& check) {
     CHECK_BELOW(std::fabs(keys.steps[0] - 0.01), 1e-8);
     CHECK_BELOW(std::fabs(keys.steps[1] - 0.02), 1e-8);
     CHECK_THAT(keys.minimums.empty());
+    CHECK_EQUAL(keys.index(1, 3), std::size_t(1));
     CHECK_BELOW(std::fabs(scales_of(values, KvPart::values, 0).steps[1] - 0.1), 1e-8);
 }
 
@@ -158,6 +159,7 @@ void packsOfNarrowHeadsGoOverTheirNeighbours(Check& check) {
         const StoredScales keys = scales_of(values, KvPart::keys, head);
         CHECK_EQUAL(keys.steps.size(), std::size_t(1));
         CHECK_CLOSE(keys.steps[0], -0.5);
+        CHECK_EQUAL(keys.index(0, 15), std::size_t(0));  // the pack's middle, or its end
         CHECK_CLOSE(scales_of(values, KvPart::values, head).steps.at(0), 4.0 / 127);
     }
 }
@@ -175,6 +177,7 @@ void kivisKeysHaveAScalePerChannelAndItsValuesPerToken(Check& check) {
     CHECK_EQUAL(keys.steps[2], 0.0);        // channel 1, tokens 0 and 1
     CHECK_CLOSE(keys.steps[3], 2.0);        // 10 … 16
     CHECK_CLOSE(keys.minimums[3], 10.0);
+    CHECK_EQUAL(keys.index(2, 1), std::size_t(3));
     const StoredScales rows = scales_of(values, KvPart::values, 0);
     CHECK_THAT(rows.axis == StoredScales::Axis::token);
     CHECK_CLOSE(rows.steps[2], 3.0);

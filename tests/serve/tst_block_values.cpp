@@ -120,6 +120,13 @@ void whatWasStoredBeforeTheQuestionIsNotKnown(Check& check) {
     CHECK_EQUAL(later->tokens, 7u);
     const BlockErrors errors = errors_of(later->keys, 0);
     for (std::uint32_t token = 0; token < 7; ++token) CHECK_EQUAL(errors.tokens[token].known(), token >= 4);
+    // Started over, everything is known from the first step on.
+    s->reset();
+    stepped(*s, 2);
+    const auto again = asked(*s, 1, 0, 2);
+    CHECK_EQUAL(again->before_since.value_or(9), std::uint64_t(0));
+    CHECK_EQUAL(again->tokens, 5u);
+    CHECK_EQUAL(errors_of(again->keys, 0).total.count, std::uint64_t(5) * 2 * 32);
 }
 
 // A question changes neither what is computed nor what the ledger says; the copy is counted by itself.
