@@ -156,13 +156,13 @@ void LatentView::paintSide(const Canvas& canvas, const QRectF& side) const {
     if (stoodFor > 0) {
         fact(tr("heads"), formatCount(keys.heads));
         fact(tr("values stood for"), formatCount(stoodFor));
-        fact(tr("as many times"), QString::number(static_cast<double>(stoodFor) / static_cast<double>(std::max<std::uint64_t>(1, kept)), 'f', 1));
+        fact(tr("÷ kept"), QString::number(static_cast<double>(stoodFor) / static_cast<double>(std::max<std::uint64_t>(1, kept)), 'f', 1));
     }
     y += canvas.u(8);
     const QString form = QString::fromStdString(info.latent_form);
     QString words = form == QLatin1String("expanded")
                         ? tr("This lane makes the keys and values of all heads anew in every step.")
-                        : tr("This lane attends over the latents themselves: the keys and values below are never in memory. They are made here to be looked at.");
+                        : tr("This lane attends over the latents themselves: keys and values of its heads are never in memory. They are made here to be looked at.");
     if (!info.conversion.empty()) words += tr(" The model was converted %1.").arg(QString::fromStdString(info.conversion));
     if (!values()->expansion_problem.empty()) words = QString::fromStdString(values()->expansion_problem);
     if (y + line < side.bottom()) canvas.paragraph(QRectF(side.left(), y, side.width(), side.bottom() - y), words, name);

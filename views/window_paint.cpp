@@ -54,7 +54,7 @@ void WindowView::paintRow(const Canvas& canvas, std::size_t index, const QRectF&
     }
     if (!folded(strip)) paintBlocks(canvas, row, strip);
     const QString facts = labels ? factsText(row) : layersText(row) + QStringLiteral(", ") + ruleText(row) + QStringLiteral(": ") + factsText(row);
-    canvas.text(QRectF(strip.left(), strip.bottom() + canvas.u(3), strip.width(), canvas.u(16)), facts, fact);
+    canvas.paragraph(QRectF(strip.left(), strip.bottom() + canvas.u(3), strip.width(), canvas.u(32)), facts, fact);
     const auto outline = [&](const Pick& pick, double width) {
         if (!pick.position || !meansToken(pick, cursor()->lane(), m_sequence, *pick.position) || *pick.position >= row.table.size() * m_blockSize) return;
         const double slot = strip.width() / slots(), wide = std::max(slot, canvas.u(4));

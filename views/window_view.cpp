@@ -41,16 +41,17 @@ void WindowView::refresh() {
     if (m_rows.empty()) return setEmpty(tr("The sequence in focus owns no block at this step."));
     setEmpty({});
     const bool windowed = std::any_of(m_rows.begin(), m_rows.end(), [](const WindowRow& row) { return !row.span.full(); });
-    QString text = tr("sequence %1, %2 tokens · %3 · positions as stored: %4")
+    QString text = tr("sequence %1, %2 tokens · %3 · %4")
                        .arg(sequenceLabel(*cursor()->recording(), *lane, m_sequence), formatCount(m_rows.front().tokens),
                             windowed ? tr("windows by layer") : tr("every layer sees all tokens"),
-                            lane->info().policy.positions == "rank" ? tr("rank in the cache") : tr("absolute"));
+                            lane->info().policy.positions == "rank" ? tr("keys stored by absolute position, sinks read by rank in the cache")
+                                                                     : tr("positions absolute"));
     if (lane->info().window_is_foreign) text += tr(" · the model was not trained with this window");
     setSubtitle(text);
     layOut();
 }
 
-double WindowView::rowHeight() const { return 66 * unit(); }
+double WindowView::rowHeight() const { return 80 * unit(); }
 
 void WindowView::layOut() {
     setFixedStrip(24 * unit());
