@@ -182,13 +182,13 @@ TabLayout memoryLayout() {
         {"history", "", Qt::Vertical, left, 1030, 410},
         {"split", "history", Qt::Vertical, left, 1030, 190},
         {"schedule", "split", Qt::Vertical, left, 1030, 260},
+        {"window", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"cache-values", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"latent", "history", Qt::Vertical, left, 0, 0, true, true},
         {"allocators", "", Qt::Vertical, right, 560, 200},
         {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
         {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},
         {"genealogy", "prefix-tree", Qt::Vertical, right, 560, 200},
-        {"window", "history", Qt::Vertical, left, 0, 0, true, true},
-        {"cache-values", "history", Qt::Vertical, left, 0, 0, true, true},
-        {"latent", "history", Qt::Vertical, left, 0, 0, true, true},
     }};
 }
 

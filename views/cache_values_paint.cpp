@@ -137,6 +137,8 @@ void CacheValuesView::paintBars(const Canvas& canvas, const QRectF& title, const
     for (const Bar& bar : bars) most = std::max(most, bar.known && std::isfinite(bar.relative) ? bar.relative : 0);
     const TextStyle tick{10.5, QFont::Normal, canvas.colours().ink3, false};
     const double line = canvas.u(13);
+    // Numbers stand below every so many bars that they do not touch.
+    const auto every = static_cast<std::uint32_t>(std::max(1.0, std::ceil(canvas.u(18) / bars.front().area.width())));
     for (const Bar& bar : bars) {
         const QRectF track(bar.area.left() + 1, bar.area.top() + line, std::max(1.0, bar.area.width() - 3), std::max(1.0, bar.area.height() - 2 * line));
         canvas.painter().fillRect(track, canvas.colours().free);
@@ -148,8 +150,8 @@ void CacheValuesView::paintBars(const Canvas& canvas, const QRectF& title, const
         if (bar.area.width() >= canvas.u(36))
             canvas.text(QRectF(bar.area.left(), bar.area.top(), bar.area.width(), line), bar.known ? relativeText(bar.relative) : QStringLiteral("–"), tick,
                         Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
-        if (bar.area.width() >= canvas.u(14))
-            canvas.text(QRectF(bar.area.left(), bar.area.bottom() - line, bar.area.width(), line), QString::number(bar.index), tick,
+        if (bar.index % every == 0)
+            canvas.text(QRectF(bar.area.center().x() - canvas.u(12), bar.area.bottom() - line, canvas.u(24), line), QString::number(bar.index), tick,
                         Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
     }
 }

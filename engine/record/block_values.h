@@ -63,7 +63,7 @@ struct BlockValues {
     // the sentence in `expansion_problem`.
     BlockPart expanded_keys, expanded_values;
     std::string expansion_problem;
-    std::vector<LayerErrors> layers;  // ascending, of the block's cache group; those of which `before` is known
+    std::vector<LayerErrors> layers;  // ascending; of the same tokens, where `before` is known and a window has not given them up
 
     // The copy in f32 that says what values were before they were stored. Without one: `before_problem`, or the cache is kept
     // in f32 itself and nothing can differ.

@@ -113,12 +113,20 @@ Result<void> Lane::read_before(std::uint32_t layer, BlockId block, BlockPart& ke
     return {};
 }
 
+// The same tokens in all layers: layers of other cache groups keep them in blocks of their own.
 void Lane::compare_layers(BlockValues& told) const {
     const auto group_of = [this](std::uint32_t layer) { return layer < m_shape.groups.size() ? m_shape.groups[layer] : 0; };
     for (std::uint32_t layer = 0; layer < m_shape.layers.size(); ++layer) {
-        if (group_of(layer) != group_of(told.question.layer)) continue;
+        BlockId block = told.question.block;
+        if (group_of(layer) != group_of(told.question.layer)) {
+            if (!told.first_position) continue;
+            const std::span<const BlockId> table = m_cache->table(told.sequence, group_of(layer));
+            const std::uint32_t logical = *told.first_position / m_shape.block_size;
+            if (logical >= table.size() || table[logical] == null_block_id) continue;
+            block = table[logical];
+        }
         BlockPart keys, values;
-        if (!read_part(layer, told.question.block, told.tokens, keys, values) || !read_before(layer, told.question.block, keys, values)) return;
+        if (!read_part(layer, block, told.tokens, keys, values) || !read_before(layer, block, keys, values)) return;
         LayerErrors errors{layer, whole_error(keys), whole_error(values)};
         if (errors.keys.known() || errors.values.known()) told.layers.push_back(errors);
     }

@@ -191,12 +191,18 @@ void kivisNewestTokensAreInPagesAndItsOldOnesAreNot(Check& check) {
 // Gemma-like: layer 1 sees a window of 16 and has block tables of its own.
 void aBlockBelongsToTheLayersOfItsGroup(Check& check) {
     auto s = session_of(generated_model({0, 16}), two_lanes(R"("dtype": "f16")"));
+    asked(*s, 1, 0, 1);
     stepped(*s, 2);
     const LaneRecord& lane = s->recording()->lane(LaneId(1));
     const std::uint32_t group = lane.info().layer_infos[1].group;
     CHECK_THAT(group != lane.info().layer_infos[0].group);
     const BlockId block = lane.state_after(1).table(SequenceId(0), static_cast<std::uint8_t>(group))[1];
-    CHECK_THAT(asked(*s, 1, 1, block.value)->problem.empty());
+    const auto right = asked(*s, 1, 1, block.value);
+    CHECK_THAT(right->problem.empty());
+    // The other group's layer keeps the same tokens in a block of its own, and is compared there.
+    CHECK_EQUAL(right->layers.size(), std::size_t(2));
+    CHECK_EQUAL(right->layers[0].keys.count, right->layers[1].keys.count);
+    CHECK_THAT(right->layers[0].keys.squares != right->layers[1].keys.squares);
     const auto wrong = asked(*s, 1, 0, block.value);
     CHECK_OR_SAY(contains(wrong->problem, "belongs to the layers of cache group"), wrong->problem);
 }
