@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
 
+#include "gui/block_values_store.h"
 #include "gui/ceilings_measurement.h"
 #include "gui/elided_label.h"
 #include "gui/environment.h"
@@ -135,6 +136,8 @@ void MainWindow::buildPages() {
     m_sweep->attach(views(), &m_controller);
     m_ceilings->attach(views(), &m_controller);
     m_quality->attach(views(), &m_controller);
+    m_blockValues = new BlockValuesStore(&m_controller, this);
+    m_blockValues->attach(views());
 }
 
 void MainWindow::showTab(int index) {

@@ -20,6 +20,7 @@ class QToolBar;
 
 namespace kvloupe {
 
+class BlockValuesStore;
 class CeilingsMeasurement;
 class ElidedLabel;
 class LengthSweep;
@@ -39,6 +40,8 @@ public:
     SessionController* controller() { return &m_controller; }
     QList<View*> views() const;
     TabPage* page(int index) const { return m_pages[index]; }
+    // Shows the view on its tab, also one that is hidden at first; false for an unknown id.
+    bool showView(const QString& id);
     void showTab(int index);
     void setTheme(Theme theme);
     void setFontScale(double scale);
@@ -68,6 +71,7 @@ private:
     void buildActions();
     void buildMenus();
     void buildAnalyseMenu();
+    void buildMoreMenu(QMenu* view);
     void buildQuality();
     void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
@@ -139,6 +143,7 @@ private:
     CeilingsMeasurement* m_ceilings = nullptr;
     QAction* m_measureQuality = nullptr;
     QualityMeasurement* m_quality = nullptr;
+    BlockValuesStore* m_blockValues = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

@@ -153,6 +153,8 @@ void MainWindow::buildMenus() {
         connect(view, &QMenu::aboutToShow, choice, [this, choice, t = theme] { choice->setChecked(m_theme == t); });
     }
     view->addSeparator();
+    buildMoreMenu(view);
+    view->addSeparator();
     view->addAction(tr("Larger &type"), QKeySequence::ZoomIn, this, [this] { setFontScale(m_fontScale * 1.15); });
     view->addAction(tr("&Smaller type"), QKeySequence::ZoomOut, this, [this] { setFontScale(m_fontScale / 1.15); });
     view->addAction(tr("Type as the s&ystem"), QKeySequence(Qt::CTRL | Qt::Key_0), this, [this] { setFontScale(1.0); });

@@ -11,11 +11,13 @@
 #include "views/parameters_view.h"
 #include "views/quality_view.h"
 #include "views/attention_view.h"
+#include "views/cache_values_view.h"
 #include "views/events_view.h"
 #include "views/history_view.h"
 #include "views/genealogy_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
+#include "views/latent_view.h"
 #include "views/layers_view.h"
 #include "views/requests_view.h"
 #include "views/roofline_view.h"
@@ -30,6 +32,7 @@
 #include "views/sweep_view.h"
 #include "views/time_per_token_view.h"
 #include "views/tokens_view.h"
+#include "views/window_view.h"
 
 #include <QCoreApplication>
 
@@ -79,6 +82,9 @@ constexpr Entry entries[] = {
     {"time-per-token", QT_TRANSLATE_NOOP("kvloupe::views", "Time per token"), "Profile", make<TimePerTokenView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
+    {"cache-values", QT_TRANSLATE_NOOP("kvloupe::views", "Cache values"), "More", make<CacheValuesView>},
+    {"latent", QT_TRANSLATE_NOOP("kvloupe::views", "Latent"), "More", make<LatentView>},
+    {"window", QT_TRANSLATE_NOOP("kvloupe::views", "Window"), "More", make<WindowView>},
 };
 
 }  // namespace

@@ -114,6 +114,7 @@ void Lane::note_memory(const MemoryCounters& before) {
 void Lane::begin(LaneWriter& writer) {
     m_writer = &writer;
     m_cache.reset();
+    if (m_shadow) m_shadow->begin(0);
     if (m_setup.options.kv_cache) {
         auto manager = CacheManager::create(m_setup.manager_options(m_shape));
         if (manager) m_cache = std::move(*manager);  // create() has tried it
