@@ -76,7 +76,7 @@ __device__ __forceinline__ void multiply_keys(const AttentionArgs& args, const P
 }
 
 // Grid (tiles of keys, rows, query heads).
-__global__ void __launch_bounds__(whole_threads) write_whole_scores(const MaterialisedAttention a) {
+__global__ void __launch_bounds__(whole_threads, 4) write_whole_scores(const MaterialisedAttention a) {
     KVLOUPE_KERNEL(write_whole_scores);
     KVLOUPE_SHARED(float, q, whole_rows * (whole_depth + 1));
     KVLOUPE_SHARED(float, k, whole_keys * (whole_depth + 1));
