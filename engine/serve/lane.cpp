@@ -64,9 +64,6 @@ Lane::Lane(LaneSetup setup, CacheShape shape)
 Result<std::unique_ptr<Lane>> Lane::create(LaneSetup setup) {
     auto shape = setup.cache_shape();
     if (!shape) return shape.error();
-    if (setup.device && setup.options.attention == AttentionForm::materialised && setup.device->backend->info().id != "cpu")
-        return Error{"attention: 'materialised' is not computed by the backend of " + setup.device->backend->info().id + " yet",
-                     "Give \"tiled\", or the device 'cpu'."};
     std::unique_ptr<Lane> lane(new Lane(std::move(setup), std::move(*shape)));
     if (auto taken = lane->take_memory(); !taken) return taken.error();
     return lane;

@@ -71,7 +71,7 @@ Result<BlockStrides> strides_of(const KvCacheShape& shape) {
 }
 
 Result<std::unique_ptr<KvCache>> CpuKvCache::make(const KvCacheShape& shape, Purpose purpose, Counters& counters) {
-    if (auto checked = check_shape(shape, "The CPU", true); !checked) return checked.error();
+    if (auto checked = check_shape(shape, "The CPU"); !checked) return checked.error();
     auto strides = strides_of(shape);
     if (!strides) return strides.error();
     std::uint64_t bytes = strides->block_bytes();
