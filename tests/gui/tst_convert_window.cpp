@@ -33,7 +33,8 @@ void openAndWait(MainWindow& window, const std::function<void()>& open) {
     QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
     QSignalSpy failed(window.controller(), &SessionController::failed);
     open();
-    QTest::qWaitFor([&] { return !changed.isEmpty() || !failed.isEmpty(); }, 120000);
+    if (!QTest::qWaitFor([&] { return !changed.isEmpty() || !failed.isEmpty(); }, 120000))
+        throw std::runtime_error("nothing opened, and nothing failed");
 }
 
 void open(MainWindow& window, const Scenario& scenario) {
