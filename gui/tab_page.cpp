@@ -168,12 +168,12 @@ TabLayout stepLayout() {
 TabLayout compareLayout() {
     const auto left = Qt::LeftDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
     return {{
-        {"lanes", "", Qt::Vertical, left, 500, 320},
-        {"quality", "lanes", Qt::Vertical, left, 500, 290},
-        {"kv-bytes", "lanes", Qt::Horizontal, left, 550, 320},
-        {"step-time", "kv-bytes", Qt::Horizontal, left, 550, 320},
-        {"logits", "quality", Qt::Horizontal, left, 1100, 290},
-        {"comparison", "", Qt::Vertical, bottom, 0, 260},
+        {"lanes", "", Qt::Vertical, left, 500, 300},
+        {"quality", "lanes", Qt::Vertical, left, 500, 280},
+        {"kv-bytes", "lanes", Qt::Horizontal, left, 550, 300},
+        {"step-time", "kv-bytes", Qt::Horizontal, left, 550, 300},
+        {"logits", "quality", Qt::Horizontal, left, 1100, 280},
+        {"comparison", "", Qt::Vertical, bottom, 0, 290},
         {"parameters", "comparison", Qt::Vertical, bottom, 0, 0, true},
         {"ledger", "comparison", Qt::Vertical, bottom, 0, 0, true},
     }, bottom};

@@ -7,6 +7,7 @@
 
 #include <QEvent>
 #include <QHeaderView>
+#include <QShortcut>
 #include <QTableView>
 
 #include <algorithm>
@@ -18,11 +19,19 @@ LedgerView::LedgerView(Cursor* cursor, QWidget* parent)
     setModel(m_model, 22);
     connect(table()->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this] { tellRow(); });
     connect(m_model, &QAbstractItemModel::modelReset, this, [this] { tellRow(); });
-    connect(table(), &QTableView::clicked, this, [this](const QModelIndex& index) {
+    const auto pickOf = [this](const QModelIndex& index) {
         Pick pick;
-        pick.lane = m_model->lines()[static_cast<std::size_t>(index.row())].lane;
-        this->cursor()->lock(pick);
-    });
+        if (index.isValid()) pick.lane = m_model->lines()[static_cast<std::size_t>(index.row())].lane;
+        return pick;
+    };
+    table()->setMouseTracking(true);
+    connect(table(), &QTableView::entered, this,
+            [this, pickOf](const QModelIndex& index) { this->cursor()->setHover(pickOf(index)); });
+    for (const auto signal : {&QTableView::clicked, &QTableView::activated})
+        connect(table(), signal, this, [this, pickOf](const QModelIndex& index) { this->cursor()->lock(pickOf(index)); });
+    // A table takes letters for a search.
+    auto* lanes = new QShortcut(Qt::Key_C, this, nullptr, nullptr, Qt::WidgetWithChildrenShortcut);
+    connect(lanes, &QShortcut::activated, this, [this] { View::choose(QStringLiteral("lanes"), m_allLanes ? 1 : 0); });
 }
 
 std::vector<ViewChoice> LedgerView::choices() const {

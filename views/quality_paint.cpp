@@ -7,6 +7,7 @@
 #include "views/format.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kvloupe {
 
@@ -82,12 +83,20 @@ void QualityView::paintNames(const Canvas& canvas, const Frame& frame, const QRe
         const QRectF row = rowOf(frame, area, i);
         const bool focus = cursor()->lane() == LaneId(i);
         const QRectF band = bandOf(frame, area, i);
-        if (focus) {
-            painter.fillRect(QRectF(row.left(), row.top(), frame.names.width(), row.height()), colours.selectedRow);
-            for (const Part& part : frame.parts)
-                if (!part.chart)
-                    painter.fillRect(QRectF(part.area.left(), row.top(), part.area.width(), row.height()),
-                                     colours.selectedRow);
+        if (focus) {  // neighbours in one piece, so that no seam shows
+            double left = row.left(), right = frame.names.right();
+            const auto fill = [&] {
+                painter.fillRect(QRectF(left, row.top(), right - left, row.height()), colours.selectedRow);
+            };
+            for (const Part& part : frame.parts) {
+                if (part.chart) continue;
+                if (part.area.left() > right + 0.5) {
+                    fill();
+                    left = part.area.left();
+                }
+                right = part.area.right();
+            }
+            fill();
         }
         if (cursor()->locked().lane == LaneId(i))
             canvas.outline(band.adjusted(1, 1, -1, -1), colours.ink1, 2);

@@ -92,6 +92,15 @@ private Q_SLOTS:
         view.choose(QStringLiteral("lanes"), 1);
         QVERIFY(view.model()->rowCount() > 0 && view.model()->rowCount() < all);
         for (const auto& line : view.model()->lines()) QCOMPARE(line.lane, LaneId(4));
+        view.show();
+        view.activateWindow();
+        QVERIFY(QTest::qWaitForWindowActive(&view));
+        view.table()->setFocus();
+        QTest::keyClick(view.table(), Qt::Key_C);
+        QCOMPARE(view.model()->rowCount(), all);
+        QTest::keyClick(view.table(), Qt::Key_Down);
+        QTest::keyClick(view.table(), Qt::Key_Return);
+        QVERIFY(cursor.locked().lane == view.model()->lines()[static_cast<std::size_t>(view.table()->currentIndex().row())].lane);
     }
 
     void aChosenRowIsToldInFull() {
