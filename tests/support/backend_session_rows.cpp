@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/model/convert_model.h"
 #include "engine/record/describe.h"
 #include "engine/serve/session.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -40,6 +41,9 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     SessionOptions options;
     options.make_backend = make;
     options.find_model = [](const std::string& path) { return load_model(path); };
+    options.convert_model = [](std::shared_ptr<const Model> source, const ConvertOptions& convert) {
+        return convert_model(std::move(source), convert);
+    };
     options.debug_poison = true;
     options.audit = true;
     options.logit_tap = [&result](LaneId lane, RequestId request, std::uint32_t index, std::span<const float> logits) {
@@ -161,9 +165,8 @@ std::vector<Row> family_rows(const BackendSubject& subject) {
     stories.push_back({"heads converted to latents", "tiny-gqa",
                        "\"lanes\": [" + lane("latents", ", \"convert\": {\"to\": \"mla\", \"width\": 16}") + ", " +
                            lane("one head", ", \"convert\": {\"to\": \"mqa\"}") + "]" + requests(forced_requests())});
-    stories.push_back({"a window with sinks by rank over latents", "tiny-family/deepseek-v2-dense",
-                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3, \"positions\": \"rank\"}") +
-                           requests(forced_requests())});
+    stories.push_back({"a window of 12 with 3 sinks over latents", "tiny-family/deepseek-v2-dense",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3}") + requests(forced_requests())});
     return rows_of(subject, stories);
 }
 
