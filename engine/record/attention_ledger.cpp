@@ -12,7 +12,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::uint64_t f32_bytes = 4;
+constexpr std::uint64_t float_bytes = 4;
 
 // Rows of one sequence that the step computed: positions first … first + queries - 1.
 struct ComputedRows {
@@ -68,10 +68,10 @@ private:
 
     void add(Sums& sums, const LayerInfo& layer, const ComputedRows& rows) const {
         const AttentionTraffic traffic = shape(layer, rows);
-        const std::uint64_t bytes = layer.query_heads * f32_bytes;
+        const std::uint64_t bytes = layer.query_heads * float_bytes;
         const std::uint64_t width = traffic.head_dim + traffic.value_dim;
         const std::uint64_t columns =
-            flash_columns(flash_memory_bytes / f32_bytes, std::max<std::uint64_t>(1, (width + 1) / 2));
+            flash_columns(flash_memory_bytes / float_bytes, std::max<std::uint64_t>(1, (width + 1) / 2));
         sums.standard += bytes * standard_elements(traffic);
         sums.flash += bytes * flash_elements(traffic, std::max<std::uint64_t>(1, columns));
         sums.least += bytes * least_elements(traffic);
@@ -93,9 +93,9 @@ private:
         for (const ComputedRows& rows : m_rows) keys += seen(layer, rows);
         if (expanded()) {
             const std::uint64_t heads = m_info.latent_rotary_dim > 0 ? layer.query_heads : m_info.kv_heads;
-            return keys * heads * (m_info.latent_key_dim + m_info.latent_value_dim) * f32_bytes;
+            return keys * heads * (m_info.latent_key_dim + m_info.latent_value_dim) * float_bytes;
         }
-        if (!m_info.kv_cache) return keys * layer.kv_heads * (layer.key_dim + layer.value_dim) * f32_bytes;
+        if (!m_info.kv_cache) return keys * layer.kv_heads * (layer.key_dim + layer.value_dim) * float_bytes;
         return static_cast<std::uint64_t>(std::llround(static_cast<double>(keys) * layer.bytes_per_token()));
     }
 
