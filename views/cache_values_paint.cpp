@@ -14,8 +14,8 @@ void CacheValuesView::paintContent(QPainter& painter, const QRectF& area) {
     if (!values() || part().width == 0) return;
     const Canvas canvas(painter, palette_(), textFont(), unit());
     const Places places = placesFor(area);
-    paintLabels(canvas, places);
     paintMaps(canvas, places);
+    paintLabels(canvas, places);
     paintMargins(canvas, places);
     paintScales(canvas, places);
     if (!places.heads.empty()) paintBars(canvas, places.headTitle, tr("Relative error by KV head"), places.heads, kvHead());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Takes pictures of what blocks hold, in lanes of a scenario that runs: cache values, latent, window; light, dark, at 125 % and in a
-// small window. kvloupe_value_pictures FOLDER SCENARIO STEPS [LANE…]
+// small window. kvloupe_value_pictures FOLDER SCENARIO STEPS [--position=N] [LANE…]
 #include "gui/environment.h"
 #include "gui/main_window.h"
 #include "gui/tab_page.h"
@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <iostream>
+#include <optional>
 
 using namespace kvloupe;
 
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
     QCoreApplication::setOrganizationName(QStringLiteral("kvloupe-pictures"));
     QCoreApplication::setApplicationName(QStringLiteral("kvloupe-pictures"));
     if (argc < 4) {
-        std::cerr << "kvloupe_value_pictures FOLDER SCENARIO STEPS [LANE…]\n";
+        std::cerr << "kvloupe_value_pictures FOLDER SCENARIO STEPS [--position=N] [LANE…]\n";
         return 2;
     }
     set_up_logging();
@@ -67,7 +68,9 @@ int main(int argc, char** argv) {
     }
     window.showView(QStringLiteral("cache-values"));
     Cursor* cursor = controller->cursor();
-    const QStringList wanted = QApplication::arguments().mid(4);
+    QStringList wanted = QApplication::arguments().mid(4);
+    std::optional<std::uint32_t> position;  // of the token whose block is locked
+    if (!wanted.isEmpty() && wanted.first().startsWith(QLatin1String("--position="))) position = wanted.takeFirst().section(QLatin1Char('='), 1).toUInt();
     const auto lanes = cursor->recording()->lanes().size();
     // Every lane is looked at once and then started over, so that what all values were before is known.
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
@@ -92,6 +95,13 @@ int main(int argc, char** argv) {
             if (!wanted.isEmpty() && !wanted.contains(name)) continue;
             cursor->setLane(LaneId(lane));
             cursor->setHead(1, cursor->head());
+            if (position) {
+                Pick pick;
+                pick.lane = LaneId(lane);
+                pick.sequence = SequenceId(0);
+                pick.position = position;
+                cursor->lock(pick);
+            }
             for (const char* id : {"cache-values", "latent", "window"}) {
                 window.showView(QLatin1String(id));
                 pass(200);

@@ -176,6 +176,43 @@ void copiesKeepWhatWasBeforeAndNewOwnersDoNot(Check& check) {
     CHECK_THAT(owned);
 }
 
+// Host memory has no copy: what comes back from there is stored as it was, and what it was before is not known any more.
+void whatWasSwappedOutIsNotKnownAnyMore(Check& check) {
+    auto s = session_of(generated_model({0}), R"("lanes": [{"name": "x", "cache": {"dtype": "int8", "blocks": 12},
+        "scheduler": {"preemption": "swap", "swap_blocks": 8}}], "requests": [)" + small_request("a", 20, 20) + R"(],
+        "actions": [{"at_step": 3, "do": "preempt", "request": "a"}])");
+    asked(*s, 0, 0, 1);
+    stepped(*s, 3);
+    const LaneRecord& lane = s->recording()->lane(lane0);
+    const auto first = asked(*s, 0, 0, lane.state_after(2).sequences()[0].table[0].value);
+    CHECK_EQUAL(errors_of(first->keys, 0).total.count, std::uint64_t(16) * 2 * 32);
+    stepped(*s, 6);
+    CHECK_THAT(!all(*s->recording(), EventKind::swap_in).empty());
+    const TableState table = lane.state_after(lane.step_count() - 1).sequences()[0].table;
+    CHECK_THAT(table.size() == 2);
+    const auto again = asked(*s, 0, 0, table[0].value), newest = asked(*s, 0, 0, table[1].value);
+    CHECK_THAT(again->keys.stored == first->keys.stored);
+    CHECK_THAT(!again->keys.before_known());
+    CHECK_THAT(newest->keys.before_known());  // tokens since then
+}
+
+// 20,000 blocks of two layers would take 320 MiB in f32: only the layer that is looked at is copied, and another one from then on.
+void ofALargePoolOnlyTheLayerLookedAtIsCopied(Check& check) {
+    auto s = session_of(generated_model({0, 0}), R"("lanes": [{"name": "x", "cache": {"dtype": "int8", "blocks": 20000}}], "requests": [)" +
+                                                     small_request("a", 20, 20) + "]");
+    CHECK_EQUAL(asked(*s, 0, 1, 1)->before_bytes, std::uint64_t(20000) * 16 * 2 * 2 * 32 * 4);
+    stepped(*s, 2);
+    const auto looked = asked(*s, 0, 1, 1);
+    CHECK_EQUAL(looked->layers.size(), std::size_t(1));
+    CHECK_EQUAL(looked->layers[0].layer, 1u);
+    CHECK_BELOW(errors_of(looked->keys, 0).total.relative(), 0.01);
+    const auto other = asked(*s, 0, 0, 1);
+    CHECK_EQUAL(other->before_since.value_or(0), std::uint64_t(2));
+    CHECK_THAT(!other->keys.before_known());
+    stepped(*s, 1);
+    CHECK_THAT(asked(*s, 0, 0, 2)->keys.before_known());
+}
+
 void kivisNewestTokensAreInPagesAndItsOldOnesAreNot(Check& check) {
     auto s = session_of(generated_model({0}), two_lanes(R"("dtype": "kivi4", "residual": 16, "group": 16)", 40, 10));
     asked(*s, 1, 0, 1);
@@ -285,6 +322,8 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(whatWasStoredBeforeTheQuestionIsNotKnown));
     claims.add(CLAIM(askingChangesNothingElse));
     claims.add(CLAIM(copiesKeepWhatWasBeforeAndNewOwnersDoNot));
+    claims.add(CLAIM(whatWasSwappedOutIsNotKnownAnyMore));
+    claims.add(CLAIM(ofALargePoolOnlyTheLayerLookedAtIsCopied));
     claims.add(CLAIM(kivisNewestTokensAreInPagesAndItsOldOnesAreNot));
     claims.add(CLAIM(aBlockBelongsToTheLayersOfItsGroup));
     claims.add(CLAIM(aSentenceSaysWhyThereIsNothing));
