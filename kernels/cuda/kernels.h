@@ -216,7 +216,7 @@ struct CopyPart {
     std::uint32_t code_bytes = 0;        // of a token's row
     std::uint32_t scale_begin = 0;       // of the scales, from the row's block's start
     std::uint32_t scale_bytes = 0;       // of a token's row
-    std::uint32_t group = 0;             // KIVI's keys: tokens that share group_bytes of scales; else 0
+    std::uint32_t group = 0;             // KIVI's keys, and blocks copied as a whole: tokens that share group_bytes; else 0
     std::uint32_t group_bytes = 0;
 };
 struct BlockCopy {
