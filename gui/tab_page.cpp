@@ -169,10 +169,10 @@ TabLayout compareLayout() {
     const auto left = Qt::LeftDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
     return {{
         {"lanes", "", Qt::Vertical, left, 500, 300},
-        {"quality", "lanes", Qt::Vertical, left, 500, 280},
+        {"quality", "lanes", Qt::Vertical, left, 720, 280},
         {"kv-bytes", "lanes", Qt::Horizontal, left, 550, 300},
         {"step-time", "kv-bytes", Qt::Horizontal, left, 550, 300},
-        {"logits", "quality", Qt::Horizontal, left, 1100, 280},
+        {"logits", "quality", Qt::Horizontal, left, 880, 280},
         {"comparison", "", Qt::Vertical, bottom, 0, 290},
         {"parameters", "comparison", Qt::Vertical, bottom, 0, 0, true},
         {"ledger", "comparison", Qt::Vertical, bottom, 0, 0, true},

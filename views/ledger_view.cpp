@@ -35,7 +35,7 @@ LedgerView::LedgerView(Cursor* cursor, QWidget* parent)
 }
 
 std::vector<ViewChoice> LedgerView::choices() const {
-    return {{QStringLiteral("lanes"), tr("Lanes"), {tr("All lanes"), tr("Lane in focus")}, m_allLanes ? 0 : 1}};
+    return {{QStringLiteral("lanes"), tr("Lanes"), {tr("All lanes"), tr("One lane")}, m_allLanes ? 0 : 1}};
 }
 
 void LedgerView::setChoice(const QString&, int index) {

@@ -25,12 +25,12 @@ void QualityView::setQuality(std::shared_ptr<const QualityReport> report) {
     update();
 }
 
+// The head of a dock shows the first two words.
 std::vector<ViewChoice> QualityView::choices() const {
-    return {
-        {QStringLiteral("show"),
-         tr("Show"),
-         {tr("As much as fits"), tr("Perplexity and recall"), tr("Against the reference"), tr("By distance and position")},
-         static_cast<int>(m_show)}};
+    return {{QStringLiteral("show"),
+             tr("Show"),
+             {tr("What fits"), tr("Perplexity, recall"), tr("Against reference"), tr("By place in the text")},
+             static_cast<int>(m_show)}};
 }
 
 void QualityView::setChoice(const QString&, int index) {
