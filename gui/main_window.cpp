@@ -6,6 +6,7 @@
 #include "gui/environment.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
+#include "gui/model_saving.h"
 #include "gui/notice_bar.h"
 #include "gui/quality_measurement.h"
 #include "gui/start_page.h"
@@ -246,6 +247,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
     m_sweep->cancel();
     m_ceilings->abandon();
     m_quality->abandon();
+    m_saving->abandon();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }

@@ -3,6 +3,7 @@
 // MainWindow: menus, toolbar, tabs and status around the session. Wiring only; what is shown is the views' matter.
 #pragma once
 
+#include "gui/convert_dialog.h"
 #include "gui/session_controller.h"
 #include "gui/theme.h"
 
@@ -23,6 +24,7 @@ namespace kvloupe {
 class CeilingsMeasurement;
 class ElidedLabel;
 class LengthSweep;
+class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
 class StartPage;
@@ -53,6 +55,13 @@ public:
     void chooseDevice(const QString& id);
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     QualityMeasurement* quality() const { return m_quality; }
+    ModelSaving* saving() const { return m_saving; }
+    // The session from the start with one lane more, opened beside what is there.
+    void addLane(const LaneOptions& lane);
+    // Lanes whose models can be converted.
+    std::vector<ConvertSource> convertSources() const;
+    // Writes the lane's model into a new or empty folder; the notice says how it went.
+    void saveModel(LaneId lane, const QString& folder);
     // "Stages: every 10th step", with what the clocks cost where that is known.
     QString stagesText() const;
 
@@ -68,6 +77,7 @@ private:
     void buildActions();
     void buildMenus();
     void buildAnalyseMenu();
+    void buildLaneMenu();
     void buildQuality();
     void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
@@ -104,6 +114,9 @@ private:
     void viewAction(const QString& action);
     void measureQuality();
     void updateQualityAction();
+    void convertModel();
+    void chooseSaveFolder();
+    void updateLaneActions();
 
     void stepForward();
     void stepBack();
@@ -139,6 +152,8 @@ private:
     CeilingsMeasurement* m_ceilings = nullptr;
     QAction* m_measureQuality = nullptr;
     QualityMeasurement* m_quality = nullptr;
+    QAction *m_convertModel = nullptr, *m_saveModel = nullptr;
+    ModelSaving* m_saving = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

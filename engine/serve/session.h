@@ -24,8 +24,9 @@ using BackendFactory = std::function<Result<std::unique_ptr<Backend>>(const std:
 // Loads or finds a model for "bundled", "bundled:NAME" or a path.
 using ModelSource = std::function<Result<std::shared_ptr<const Model>>(const std::string& model)>;
 
-// A model whose attention was converted.
-using ModelConverter = std::function<Result<std::shared_ptr<const Model>>(std::shared_ptr<const Model>, const ConvertOptions&)>;
+// A model whose attention was converted, with progress and cancel.
+using ModelConverter =
+    std::function<Result<std::shared_ptr<const Model>>(std::shared_ptr<const Model>, const ConvertOptions&, const LoadOptions&)>;
 
 struct SessionOptions {
     BackendFactory make_backend;

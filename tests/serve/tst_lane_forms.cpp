@@ -71,7 +71,9 @@ void latentsMayBeAbsorbedOrExpanded(Check& check, const std::string& name) {
 
 SessionOptions converting(Logits* logits = nullptr) {
     SessionOptions given = options(logits);
-    given.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert) { return convert_model(std::move(model), convert); };
+    given.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert, const LoadOptions& run) {
+        return convert_model(std::move(model), convert, run);
+    };
     return given;
 }
 
