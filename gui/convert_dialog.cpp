@@ -65,9 +65,9 @@ void ConvertDialog::buildFields() {
         m_source->addItem(
             tr("%1: %2, %3").arg(QString::fromStdString(each.lane.name), QString::fromStdString(each.config.name),
                                  QString::fromStdString(each.config.attention_variant())));
-    m_to->addItem(tr("GQA: fewer KV heads, each the mean of its neighbours"));
-    m_to->addItem(tr("MQA: one KV head, the mean of all"));
-    m_to->addItem(tr("MLA: latents, by a product of low rank"));
+    m_to->addItem(tr("GQA: means of neighbouring KV heads"));
+    m_to->addItem(tr("MQA: the mean of all KV heads"));
+    m_to->addItem(tr("MLA: latents of low rank"));
     m_widths->addItem(tr("One width for all layers"));
     m_widths->addItem(tr("A budget that the layers share"));
     m_values->setGroupSeparatorShown(true);
@@ -80,7 +80,8 @@ void ConvertDialog::buildFields() {
     m_sentence->setWordWrap(true);
     connect(m_source, &QComboBox::currentIndexChanged, this, &ConvertDialog::chooseSource);
     connect(m_widths, &QComboBox::currentIndexChanged, this, &ConvertDialog::chooseWidths);
-    for (QComboBox* box : {m_to, m_heads, m_by, m_cache}) connect(box, &QComboBox::currentIndexChanged, this, &ConvertDialog::check);
+    for (QComboBox* box : {m_to, m_heads, m_by, m_cache})
+        connect(box, &QComboBox::currentIndexChanged, this, &ConvertDialog::check);
     connect(m_values, &QSpinBox::valueChanged, this, &ConvertDialog::check);
     connect(m_name, &QLineEdit::textEdited, this, [this] {
         m_named = true;
@@ -204,7 +205,8 @@ LaneOptions ConvertDialog::lane() const {
 // "MHA to MLA-64": what it is made from and what it becomes.
 QString ConvertDialog::freeName() const {
     const ConvertOptions wanted = options();
-    QString what = wanted.to == ConvertOptions::Target::gqa ? QStringLiteral("GQA-%1").arg(wanted.kv_heads) : QStringLiteral("MQA");
+    QString what = wanted.to == ConvertOptions::Target::gqa ? QStringLiteral("GQA") : QStringLiteral("MQA");
+    if (wanted.kv_heads > 1) what += QStringLiteral("-%1").arg(wanted.kv_heads);
     if (wanted.to == ConvertOptions::Target::mla) {
         what = wanted.width > 0 ? QStringLiteral("MLA-%1").arg(wanted.width) : tr("MLA of %1").arg(wanted.budget);
         if (wanted.by == ConvertOptions::Measure::sensitivity) what += tr(", sensitivity");
@@ -258,8 +260,8 @@ void ConvertDialog::check() {
                         : tr("No number between 1 and %1 divides the model's %1 KV heads: choose MQA or latents.")
                               .arg(source().config.kv_heads);
     else if (!bytes) m_problem = QString::fromStdString(bytes.error().message());
-    else if (m_name->text().trimmed().isEmpty()) m_problem = tr("Give the lane a name.");
-    else if (m_taken.contains(m_name->text().trimmed())) m_problem = tr("There is a lane '%1' already.").arg(m_name->text().trimmed());
+    else if (const QString name = m_name->text().trimmed(); name.isEmpty()) m_problem = tr("Give the lane a name.");
+    else if (m_taken.contains(name)) m_problem = tr("There is a lane '%1' already.").arg(name);
     if (bytes) m_bytes = *bytes;
     QString text = QStringLiteral("—");
     if (bytes) {
