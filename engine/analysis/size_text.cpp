@@ -48,6 +48,7 @@ std::string formula_of(std::uint32_t layers, const KvLayerSize& each) {
     const bool same_bytes = plain(each.keys) && plain(each.values) &&
                             bytes_per_pack(each.keys.format.dtype) == bytes_per_pack(each.values.format.dtype);
     if (each.latent) {
+        if (each.values.width() == 0) return of_layers + latent_formula(each.keys, "latent values");  // no rotary key beside it
         if (same_bytes)
             return of_layers + "(" + grouped(each.keys.width()) + " latent + " + grouped(each.values.width()) +
                    " rotary values) × " + grouped(bytes_per_pack(each.keys.format.dtype)) + " B";
@@ -63,8 +64,9 @@ std::string model_text(const SizeReport& report) {
     const ModelConfig& config = report.model.config;
     std::string text = config.attention_variant() + ", " + counted(config.layers, "layer") + ", ";
     if (config.latent.present())
-        text += counted(config.query_heads, "query head") + " over a latent of " + grouped(config.latent.kv_rank) +
-                " + " + grouped(config.latent.rotary_dim);
+        text += counted(config.query_heads, "query head") + " over a latent of " + (config.latent.late_rotation ? "at most " : "") +
+                grouped(config.latent.kv_rank) +
+                (config.latent.late_rotation ? " values" : " + " + grouped(config.latent.rotary_dim));
     else
         text += counted(config.query_heads, "query head") + ", " + counted(config.kv_heads, "KV head") + " of " +
                 grouped(config.head_dim);
