@@ -175,7 +175,7 @@ private:
 class AttendedRows {
 public:
     __device__ AttendedRows(const CacheLayer& cache, bool latent, std::uint32_t kv_head)
-        : m_first(cache, false, kv_head), m_second(cache, true, kv_head), m_latent(latent), m_width(cache.head_dim_k) {}
+        : m_first(cache, false, kv_head), m_second(cache, true, kv_head), m_values(cache, !latent, kv_head), m_width(cache.head_dim_k) {}
 
     // Elements as HeadRows has them; with four at a time the latent's width is a multiple of 4.
     template <unsigned count>
@@ -185,13 +185,11 @@ public:
     }
     template <unsigned count>
     __device__ __forceinline__ void value(const TokenPlace& place, std::uint32_t first, float (&to)[count]) const {
-        if (m_latent) m_first.load(place, first, to);
-        else m_second.load(place, first, to);
+        m_values.load(place, first, to);
     }
 
 private:
-    HeadRows m_first, m_second;
-    bool m_latent;
+    HeadRows m_first, m_second, m_values;  // of a key's parts; of values: chosen once, because every load is a switch of its own
     std::uint32_t m_width;
 };
 

@@ -190,7 +190,8 @@ struct PlainDecode {
                 for (std::uint32_t e = 0; e < width; ++e) sums[h][p][e] *= kept;
             }
         }
-        constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : 4;  // rows in flight
+        // Rows in flight; one where a row takes 16 loads, each of them a switch over precisions.
+        constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : value_pieces < 16 ? 4 : 1;
         for (std::uint32_t first = 0; first < plain_keys; first += at_once) {
             float value[at_once][value_pieces][width] = {};
             KVLOUPE_UNROLL
