@@ -193,6 +193,25 @@ private:
     std::uint32_t m_width;
 };
 
+// Elements of a row by value, by a function of its own: a load is a switch over all precisions, and a decode kernel has dozens of
+// them; copied to each place they kept the compiler busy for minutes.
+template <unsigned count>
+struct LoadedElements {
+    float at[count];
+};
+template <unsigned count>
+__device__ KVLOUPE_NO_INLINE LoadedElements<count> load_key_apart(const AttendedRows& rows, TokenPlace place, std::uint32_t first) {
+    LoadedElements<count> loaded;
+    rows.key(place, first, loaded.at);
+    return loaded;
+}
+template <unsigned count>
+__device__ KVLOUPE_NO_INLINE LoadedElements<count> load_value_apart(const AttendedRows& rows, TokenPlace place, std::uint32_t first) {
+    LoadedElements<count> loaded;
+    rows.value(place, first, loaded.at);
+    return loaded;
+}
+
 // Whether four neighbours lie in one aligned word, or in packs.
 inline bool reads_fours(const CacheTensor& tensor) {
     const std::uint64_t unit = tensor.dtype == DType::f32 ? 16 : tensor.dtype == DType::f16 || tensor.dtype == DType::bf16 ? 8

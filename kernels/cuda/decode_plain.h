@@ -76,14 +76,19 @@ struct AnyRows {
         return {__shfl_sync(0xFFFFFFFFu, place.block, from), __shfl_sync(0xFFFFFFFFu, place.page, from),
                 __shfl_sync(0xFFFFFFFFu, place.offset, from)};
     }
-    __device__ void key(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_rows.key(place, width * piece, to); }
-    __device__ void value(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_rows.value(place, width * piece, to); }
+    __device__ void key(const Place& place, std::uint32_t piece, float (&to)[width]) const { take(load_key_apart<width>(m_rows, place, width * piece), to); }
+    __device__ void value(const Place& place, std::uint32_t piece, float (&to)[width]) const { take(load_value_apart<width>(m_rows, place, width * piece), to); }
     __device__ static void load(const float* from, float (&to)[width]) {
         if constexpr (width == 4) load_four(from, to);
         else to[0] = *from;
     }
 
 private:
+    __device__ static void take(const LoadedElements<width>& loaded, float (&to)[width]) {
+        KVLOUPE_UNROLL
+        for (std::uint32_t i = 0; i < width; ++i) to[i] = loaded.at[i];
+    }
+
     AttendedRows m_rows;
     std::uint32_t m_elements[2];
 };
