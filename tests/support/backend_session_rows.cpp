@@ -41,8 +41,8 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     SessionOptions options;
     options.make_backend = make;
     options.find_model = [](const std::string& path) { return load_model(path); };
-    options.convert_model = [](std::shared_ptr<const Model> source, const ConvertOptions& convert) {
-        return convert_model(std::move(source), convert);
+    options.convert_model = [](std::shared_ptr<const Model> source, const ConvertOptions& convert, const LoadOptions& run) {
+        return convert_model(std::move(source), convert, run);
     };
     options.debug_poison = true;
     options.audit = true;
