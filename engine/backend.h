@@ -24,7 +24,6 @@
 #include "engine/record/step.h"
 
 #include <array>
-#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -251,41 +250,41 @@ public:
                            Buffer& out, AttentionProbe* probe) = 0;
     // K and V rows as they are, without turning them: k (rows, kv_heads, key_dim), v (rows, kv_heads, value_dim) into the rows'
     // slots of the group. Multi-head latent attention: k is the normed latent, v the rotary key.
-    virtual void store(const Buffer& /*k*/, const Buffer& /*v*/, std::uint32_t /*group*/, KvCache& /*cache*/,
-                       std::uint32_t /*layer*/) { unsupported(); }
+    virtual void store(const Buffer& k, const Buffer& v, std::uint32_t group, KvCache& cache,
+                       std::uint32_t layer) = 0;
     // Turns part of every head in place: x (rows, heads, width), values first .. first + rotary.rotary_dim - 1 of a head.
-    virtual void rotate(Buffer& /*x*/, std::uint32_t /*heads*/, std::uint32_t /*width*/, std::uint32_t /*first*/,
-                        const RotaryShape& /*rotary*/) { unsupported(); }
+    virtual void rotate(Buffer& x, std::uint32_t heads, std::uint32_t width, std::uint32_t first,
+                        const RotaryShape& rotary) = 0;
     // x (rows, heads, width), every head by itself: x / sqrt(mean(x^2) + epsilon) * weight (width). In place.
-    virtual void rms_norm_heads(Buffer& /*x*/, const Weight& /*weight*/, float /*epsilon*/, std::uint32_t /*rows*/,
-                                std::uint32_t /*heads*/) { unsupported(); }
+    virtual void rms_norm_heads(Buffer& x, const Weight& weight, float epsilon, std::uint32_t rows,
+                                std::uint32_t heads) = 0;
     // x (rows, bias.cols) += bias
-    virtual void add_bias(Buffer& /*x*/, const Weight& /*bias*/, std::uint32_t /*rows*/) { unsupported(); }
+    virtual void add_bias(Buffer& x, const Weight& bias, std::uint32_t rows) = 0;
     // x (count) *= factor
-    virtual void scale(Buffer& /*x*/, float /*factor*/, std::uint64_t /*count*/) { unsupported(); }
+    virtual void scale(Buffer& x, float factor, std::uint64_t count) = 0;
     // x (count) = cap * tanh(x / cap)
-    virtual void soft_cap(Buffer& /*x*/, float /*cap*/, std::uint64_t /*count*/) { unsupported(); }
+    virtual void soft_cap(Buffer& x, float cap, std::uint64_t count) = 0;
     // to (rows, width) += from (rows, width)
-    virtual void add(const Buffer& /*from*/, Buffer& /*to*/, std::uint64_t /*count*/) { unsupported(); }
+    virtual void add(const Buffer& from, Buffer& to, std::uint64_t count) = 0;
     // Columns: out (rows, heads, out_width), from out_first on = in (rows, heads, in_width), from in_first on, `columns` of them.
     // in_heads may be 1: the same for all heads.
     struct Columns {
         std::uint32_t rows = 0, heads = 0, in_heads = 0, columns = 0;
         std::uint32_t in_width = 0, in_first = 0, out_width = 0, out_first = 0;
     };
-    virtual void copy_columns(const Buffer& /*in*/, const Columns& /*columns*/, Buffer& /*out*/) { unsupported(); }
+    virtual void copy_columns(const Buffer& in, const Columns& columns, Buffer& out) = 0;
     // Head by head: out (rows, heads, weight.rows / heads) = in (rows, heads, weight.cols) * weight[head]^T, where weight is
     // (heads, weight.rows / heads, weight.cols).
-    virtual void matmul_heads(const Weight& /*weight*/, const Buffer& /*in*/, std::uint32_t /*rows*/,
-                              std::uint32_t /*heads*/, Buffer& /*out*/) { unsupported(); }
+    virtual void matmul_heads(const Weight& weight, const Buffer& in, std::uint32_t rows,
+                              std::uint32_t heads, Buffer& out) = 0;
     // to (rows.., width): row rows[i] += weights[i] * in[i], for all i; rows may repeat.
-    virtual void scatter_add(const Buffer& /*in*/, std::span<const std::uint32_t> /*rows*/,
-                             std::span<const float> /*weights*/, std::uint32_t /*width*/, Buffer& /*out*/) { unsupported(); }
+    virtual void scatter_add(const Buffer& in, std::span<const std::uint32_t> rows,
+                             std::span<const float> weights, std::uint32_t width, Buffer& out) = 0;
     // Rows of K and V of positions first .. first + count - 1 of a sequence of the batch, expanded to f32: keys (count,
     // kv_heads, key_dim), values (count, kv_heads, value_dim).
-    virtual void load(const KvCache& /*cache*/, std::uint32_t /*layer*/, std::uint32_t /*group*/,
-                      std::uint32_t /*sequence*/, std::uint32_t /*first*/, std::uint32_t /*count*/, Buffer& /*keys*/,
-                      Buffer& /*values*/) { unsupported(); }
+    virtual void load(const KvCache& cache, std::uint32_t layer, std::uint32_t group,
+                      std::uint32_t sequence, std::uint32_t first, std::uint32_t count, Buffer& keys,
+                      Buffer& values) = 0;
     // gate (rows, width) = activation(gate) * up
     virtual void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows,
                                std::uint32_t width) = 0;
@@ -308,14 +307,14 @@ public:
     virtual void swap_in(KvCache& cache, std::uint32_t block, const HostBlocks& host, std::uint32_t host_block,
                          std::uint32_t tokens) = 0;
     // Quantises what page `page` (from 0) holds for `block`, all layers that keep a residual; the page is free afterwards.
-    virtual void seal_block(KvCache& /*cache*/, std::uint32_t /*block*/, std::uint32_t /*page*/) { unsupported(); }
+    virtual void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) = 0;
     // Copies `tokens` slots from the start of one f16 page to another.
-    virtual void copy_page(KvCache& /*cache*/, std::uint32_t /*from*/, std::uint32_t /*to*/, std::uint32_t /*tokens*/) { unsupported(); }
+    virtual void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) = 0;
     // What the first `tokens` slots of a block hold, expanded to f32: keys (kv_heads, tokens, key_dim), values likewise. page:
     // page + 1 where it is kept in f16, else 0. Waits. Errors: the device's.
-    virtual Result<void> read_block(const KvCache& /*cache*/, std::uint32_t /*layer*/, std::uint32_t /*block*/,
-                                    std::uint32_t /*page*/, std::uint32_t /*tokens*/, std::span<float> /*keys*/,
-                                    std::span<float> /*values*/) { return Error{"This device does not hand out what a block holds", "Choose the device 'cpu'"}; }
+    virtual Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block,
+                                    std::uint32_t page, std::uint32_t tokens, std::span<float> keys,
+                                    std::span<float> values) = 0;
     // Fills a block of all layers with NaN, the null block too (debug: a read of a slot that was never written then shows).
     virtual void poison_block(KvCache& cache, std::uint32_t block) = 0;
     virtual Result<void> synchronise() = 0;
@@ -334,9 +333,6 @@ public:
     virtual Ceilings measure_ceilings(std::stop_token stop) = 0;
 
 private:
-    // Operations that a backend has not got yet.
-    static void unsupported() { assert(!"an operation that this backend does not support"); }
-
     std::uint64_t m_owners = 0;
 };
 

@@ -3,7 +3,7 @@
 #include "gui/bench_figures.h"
 #include "gui/commands.h"
 #include "gui/environment.h"
-#include "gui/length_sweep.h"
+#include "gui/sweep_run.h"
 
 #include "engine/model/generate_model.h"
 #include "views/stage_bound.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/environment.h"
 
-#include "engine/model/convert_model.h"
 #include "engine/model/mapped_file.h"
+#include "gui/model_conversions.h"
 #include "kernels/make_backend.h"
 
 #include <spdlog/sinks/rotating_file_sink.h>
@@ -157,8 +157,9 @@ SessionOptions session_options(unsigned threads) {
         if (!path) return path.error();
         return shelf->get(*path, {});
     };
-    options.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert) {
-        return convert_model(std::move(model), convert);
+    options.convert_model = [conversions = std::make_shared<ModelConversions>(options.make_backend)](
+                                std::shared_ptr<const Model> model, const ConvertOptions& convert, const LoadOptions& run) {
+        return conversions->get(std::move(model), convert, run);
     };
     return options;
 }

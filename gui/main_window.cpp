@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/main_window.h"
 
+#include "gui/block_values_store.h"
 #include "gui/ceilings_measurement.h"
 #include "gui/elided_label.h"
 #include "gui/environment.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
+#include "gui/model_saving.h"
 #include "gui/notice_bar.h"
 #include "gui/quality_measurement.h"
 #include "gui/start_page.h"
@@ -135,6 +137,8 @@ void MainWindow::buildPages() {
     m_sweep->attach(views(), &m_controller);
     m_ceilings->attach(views(), &m_controller);
     m_quality->attach(views(), &m_controller);
+    m_blockValues = new BlockValuesStore(&m_controller, this);
+    m_blockValues->attach(views());
 }
 
 void MainWindow::showTab(int index) {
@@ -246,6 +250,7 @@ void MainWindow::closeEvent(QCloseEvent* event) {
     m_sweep->cancel();
     m_ceilings->abandon();
     m_quality->abandon();
+    m_saving->abandon();
     m_controller.cancelLoading();
     QMainWindow::closeEvent(event);
 }

@@ -3,6 +3,7 @@
 // MainWindow: menus, toolbar, tabs and status around the session. Wiring only; what is shown is the views' matter.
 #pragma once
 
+#include "gui/convert_dialog.h"
 #include "gui/session_controller.h"
 #include "gui/theme.h"
 
@@ -20,9 +21,11 @@ class QToolBar;
 
 namespace kvloupe {
 
+class BlockValuesStore;
 class CeilingsMeasurement;
 class ElidedLabel;
 class LengthSweep;
+class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
 class StartPage;
@@ -39,6 +42,8 @@ public:
     SessionController* controller() { return &m_controller; }
     QList<View*> views() const;
     TabPage* page(int index) const { return m_pages[index]; }
+    // Shows the view on its tab, also one that is hidden at first; false for an unknown id.
+    bool showView(const QString& id);
     void showTab(int index);
     void setTheme(Theme theme);
     void setFontScale(double scale);
@@ -53,6 +58,13 @@ public:
     void chooseDevice(const QString& id);
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     QualityMeasurement* quality() const { return m_quality; }
+    ModelSaving* saving() const { return m_saving; }
+    // The session from the start with one lane more, opened beside what is there.
+    void addLane(const LaneOptions& lane);
+    // Lanes whose models can be converted.
+    std::vector<ConvertSource> convertSources() const;
+    // Writes the lane's model into a new or empty folder; the notice says how it went.
+    void saveModel(LaneId lane, const QString& folder);
     // "Stages: every 10th step", with what the clocks cost where that is known.
     QString stagesText() const;
 
@@ -68,6 +80,8 @@ private:
     void buildActions();
     void buildMenus();
     void buildAnalyseMenu();
+    void buildMoreMenu(QMenu* view);
+    void buildLaneMenu();
     void buildQuality();
     void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
@@ -104,6 +118,9 @@ private:
     void viewAction(const QString& action);
     void measureQuality();
     void updateQualityAction();
+    void convertModel();
+    void chooseSaveFolder();
+    void updateLaneActions();
 
     void stepForward();
     void stepBack();
@@ -139,6 +156,9 @@ private:
     CeilingsMeasurement* m_ceilings = nullptr;
     QAction* m_measureQuality = nullptr;
     QualityMeasurement* m_quality = nullptr;
+    BlockValuesStore* m_blockValues = nullptr;
+    QAction *m_convertModel = nullptr, *m_saveModel = nullptr;
+    ModelSaving* m_saving = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

@@ -141,6 +141,7 @@ void MainWindow::buildMenus() {
     QMenu* device = run->addMenu(tr("&Device"));
     connect(device, &QMenu::aboutToShow, this, [this, device] { fillDeviceMenu(device); });
     run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
+    buildLaneMenu();
     buildAnalyseMenu();
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
@@ -152,6 +153,8 @@ void MainWindow::buildMenus() {
         themes->addAction(choice);
         connect(view, &QMenu::aboutToShow, choice, [this, choice, t = theme] { choice->setChecked(m_theme == t); });
     }
+    view->addSeparator();
+    buildMoreMenu(view);
     view->addSeparator();
     view->addAction(tr("Larger &type"), QKeySequence::ZoomIn, this, [this] { setFontScale(m_fontScale * 1.15); });
     view->addAction(tr("&Smaller type"), QKeySequence::ZoomOut, this, [this] { setFontScale(m_fontScale / 1.15); });
@@ -270,6 +273,7 @@ void MainWindow::updateState() {
     m_run->setEnabled(more && !running && !isMeasuring());
     m_measureCeilings->setText(m_ceilings->running() ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
     updateQualityAction();
+    updateLaneActions();
     m_pause->setEnabled(running);
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;

@@ -207,6 +207,7 @@ void MainWindow::about() {
            "<tr><td>F1, F2, F3, F4</td><td>Step, Compare, Memory, Profile</td></tr>"
            "<tr><td>Ctrl+A, Ctrl+R</td><td>add a request, start over</td></tr>"
            "<tr><td>Ctrl+U</td><td>let the uncached lane continue</td></tr>"
+           "<tr><td>Ctrl+L, Ctrl+Shift+S</td><td>convert a lane's model, save the model of the lane in focus</td></tr>"
            "<tr><td>Ctrl+N, Ctrl+O, Ctrl+W</td><td>new session, open, close the session</td></tr>"
            "<tr><td>+ &nbsp; −</td><td>closer, wider: the history, the genealogy, the prefix tree, plots</td></tr>"
            "<tr><td>F11</td><td>projector: full screen, large type</td></tr>"

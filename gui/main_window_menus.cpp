@@ -10,6 +10,7 @@
 #include "views/format.h"
 #include "views/picking.h"
 #include "views/view.h"
+#include "views/view_factory.h"
 
 #include <QActionGroup>
 #include <QMenu>
@@ -85,6 +86,23 @@ void MainWindow::fillViewMenu(QMenu* menu, View* view, const Pick& meant) {
     }
     menu->addAction(tr("Export %1…").arg(view->title()), this, [this, view] { exportView(view); });
     menu->addAction(tr("Copy picture and table"), this, [this, view] { copyView(view); });
+}
+
+bool MainWindow::showView(const QString& id) {
+    for (int i = 0; i < m_pages.size(); ++i)
+        for (const View* view : m_pages[i]->views())
+            if (view->id() == id) {
+                showTab(i);
+                return m_pages[i]->showView(id);
+            }
+    return false;
+}
+
+// Views that no tab shows at first.
+void MainWindow::buildMoreMenu(QMenu* view) {
+    QMenu* more = view->addMenu(tr("&More views"));
+    for (const ViewDescription& description : viewDescriptions())
+        if (description.tab == QLatin1String("More")) more->addAction(description.title, this, [this, id = description.id] { showView(id); });
 }
 
 void MainWindow::fork(SequenceId chosen, std::optional<std::uint32_t> position) {

@@ -34,6 +34,8 @@ void MainWindow::buildQualityMenu(QMenu* analyse) {
 void MainWindow::measureQuality() {
     if (m_quality->running()) return m_quality->cancel();
     if (!m_controller.hasSession()) return;
+    if (m_ceilings->running())  // both would measure each other
+        return m_notice->show(tr("The ceilings are being measured. Quality can be measured when that has ended."));
     QStringList lanes;
     for (const auto& lane : m_controller.session()->recording()->lanes())
         if (lane->info().weights_id != 0) lanes << QString::fromStdString(lane->info().name);

@@ -30,12 +30,15 @@ QualityDialog::QualityDialog(const QStringList& lanes, bool stories, QWidget* pa
     }
     m_reference->addItems(lanes);
     m_sentence->setWordWrap(true);
-    auto* file = new QHBoxLayout;
+    auto* fileRow = new QWidget;  // a widget, so that the label's key leads to it
+    fileRow->setFocusProxy(m_file);
+    auto* file = new QHBoxLayout(fileRow);
+    file->setContentsMargins(0, 0, 0, 0);
     file->addWidget(m_file, 1);
     file->addWidget(m_browse);
     auto* form = new QFormLayout;
     form->addRow(tr("&Text"), m_text);
-    form->addRow(tr("&File"), file);
+    form->addRow(tr("&File"), fileRow);
     form->addRow(tr("&Stories"), m_texts);
     form->addRow(tr("&Questions"), m_questions);
     form->addRow(tr("&Compare with lane"), m_reference);

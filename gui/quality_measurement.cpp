@@ -88,6 +88,10 @@ void QualityMeasurement::measure(const QualityChoice& choice) {
     QString text = tr("Measuring quality on %1 …").arg(QString::fromStdString(source->name));
     if (m_goOn) text += tr(" The run pauses meanwhile and goes on afterwards.");
     Q_EMIT began(text);
+    auto started = std::make_shared<QualityReport>();
+    started->state = QualityReport::State::running;
+    started->text = source->name;
+    handOver(started);
     m_controller->pause();  // one computes at a time: both share the threads
     QualityOptions options;
     options.source = source->first(choice.texts, choice.questions);

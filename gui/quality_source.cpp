@@ -16,6 +16,14 @@ constexpr std::uint64_t most_bytes = 64ull << 20;  // 16 million tokens: a day o
 
 fs::path held_out(const char* file) { return fs::path(resource_folder()) / "quality" / file; }
 
+Result<QualitySource> all_stories() {
+    auto stories = MappedFile::open(held_out("stories.json").string());
+    if (!stories) return stories.error();
+    auto questions = MappedFile::open(held_out("recall.json").string());
+    if (!questions) return questions.error();
+    return QualitySource::from_stories((*stories)->bytes(), (*questions)->bytes());
+}
+
 }  // namespace
 
 bool knows_stories(const Scenario& scenario) {
@@ -29,12 +37,25 @@ bool knows_stories(const Scenario& scenario) {
 }
 
 Result<QualitySource> default_quality_source(const Scenario& scenario) {
-    if (!knows_stories(scenario)) return quality_source_of_file(held_out("prose.txt").string());
-    auto stories = MappedFile::open(held_out("stories.json").string());
+    return knows_stories(scenario) ? all_stories() : quality_source_of_file(held_out("prose.txt").string());
+}
+
+bool is_bundled(const Model& model) {
+    std::error_code absent;
+    if (model.files.empty()) return false;
+    const fs::path folder = fs::path(model.files.front()->path()).parent_path();
+    return fs::equivalent(folder.parent_path(), fs::path(resource_folder()) / "models", absent);
+}
+
+Result<QualitySource> calibration_source(const Model& model) {
+    if (!is_bundled(model)) return quality_source_of_file(held_out("prose.txt").string());
+    auto stories = all_stories();
     if (!stories) return stories.error();
-    auto questions = MappedFile::open(held_out("recall.json").string());
-    if (!questions) return questions.error();
-    return QualitySource::from_stories((*stories)->bytes(), (*questions)->bytes());
+    if (stories->texts.size() > calibration_stories)
+        stories->texts.erase(stories->texts.begin(), stories->texts.end() - static_cast<std::ptrdiff_t>(calibration_stories));
+    stories->questions.clear();
+    stories->name = "the last " + std::to_string(stories->texts.size()) + " stories";
+    return stories;
 }
 
 Result<QualitySource> quality_source_of_file(const std::string& path) {

@@ -53,7 +53,7 @@ void TabPage::arrange() {
             tabifyDockWidget(dockOf(place.beside), dock);
         else
             splitDockWidget(dockOf(place.beside), dock, place.orientation);
-        dock->show();
+        dock->setVisible(!place.hidden);
     }
     for (const DockPlace& place : m_places)
         if (place.tabbed) dockOf(place.beside)->raise();
@@ -95,9 +95,11 @@ bool TabPage::restoreLayout(const QByteArray& state) {
 }
 
 QByteArray TabPage::layoutToSave() const {
-    const bool changed = m_own || std::any_of(m_docks.begin(), m_docks.end(), [](const QDockWidget* dock) {
-        return dock->isHidden() || dock->isFloating();
-    });
+    bool changed = m_own;
+    for (std::size_t i = 0; i < m_places.size(); ++i) {
+        const QDockWidget* dock = m_docks[static_cast<int>(i)];
+        changed = changed || dock->isHidden() != m_places[i].hidden || dock->isFloating();
+    }
     if (!changed) return {};
     return isVisible() || m_state.isEmpty() ? saveState() : m_state;
 }
@@ -130,6 +132,18 @@ bool TabPage::event(QEvent* event) {
     return done;
 }
 
+bool TabPage::showView(const QString& id) {
+    for (std::size_t i = 0; i < m_places.size(); ++i) {
+        if (m_places[i].id != id) continue;
+        QDockWidget* dock = m_docks[static_cast<int>(i)];
+        dock->show();
+        dock->raise();
+        m_views[static_cast<int>(i)]->setFocus(Qt::OtherFocusReason);
+        return true;
+    }
+    return false;
+}
+
 void TabPage::resetLayout() {
     for (QDockWidget* dock : m_docks) removeDockWidget(dock);
     arrange();
@@ -150,23 +164,32 @@ TabLayout stepLayout() {
     }};
 }
 
+// Two rows of pictures, then the numbers: what each token costs and how it grows above, what it is worth below.
 TabLayout compareLayout() {
     const auto left = Qt::LeftDockWidgetArea, bottom = Qt::BottomDockWidgetArea;
     return {{
-        {"kv-bytes", "", Qt::Vertical, left, 800, 330},
-        {"step-time", "kv-bytes", Qt::Horizontal, left, 800, 330},
-        {"logits", "kv-bytes", Qt::Vertical, left, 800, 260},
-        {"comparison", "", Qt::Vertical, bottom, 0, 200},
+        {"lanes", "", Qt::Vertical, left, 500, 300},
+        {"quality", "lanes", Qt::Vertical, left, 720, 280},
+        {"kv-bytes", "lanes", Qt::Horizontal, left, 550, 300},
+        {"step-time", "kv-bytes", Qt::Horizontal, left, 550, 300},
+        {"logits", "quality", Qt::Horizontal, left, 880, 280},
+        {"comparison", "", Qt::Vertical, bottom, 0, 290},
+        {"parameters", "comparison", Qt::Vertical, bottom, 0, 0, true},
+        {"ledger", "comparison", Qt::Vertical, bottom, 0, 0, true},
     }, bottom};
 }
 
-// Left, on one axis of steps: history, split and scheduler. Right: lanes and blocks at the cursor.
+// Left, on one axis of steps: history, split and scheduler. Right: lanes and blocks at the cursor. What blocks hold is read from
+// the engine, which costs memory and time, so those views are there when somebody asks for them (menu View).
 TabLayout memoryLayout() {
     const auto left = Qt::LeftDockWidgetArea, right = Qt::RightDockWidgetArea;
     return {{
         {"history", "", Qt::Vertical, left, 1030, 410},
         {"split", "history", Qt::Vertical, left, 1030, 190},
         {"schedule", "split", Qt::Vertical, left, 1030, 260},
+        {"window", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"cache-values", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"latent", "history", Qt::Vertical, left, 0, 0, true, true},
         {"allocators", "", Qt::Vertical, right, 560, 200},
         {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
         {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},

@@ -22,6 +22,7 @@ struct DockPlace {
     int width = 0;                // preferred share, pixels at 1600 x 1000; 0 = as it comes
     int height = 0;
     bool tabbed = false;          // shares the place of the one it stands beside, behind it
+    bool hidden = false;          // until somebody asks for it
 };
 
 // A tab's default layout.
@@ -41,6 +42,8 @@ public:
     QList<View*> views() const { return m_views; }
     QList<QDockWidget*> docks() const { return m_docks; }
     void resetLayout();
+    // Shows a view that may be hidden or behind another; false if it is none of this tab's.
+    bool showView(const QString& id);
     // False if the state is none of this tab's; the default layout stays.
     bool restoreLayout(const QByteArray& state);
     // Empty while the layout is the default: sizes then follow the window.

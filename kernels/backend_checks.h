@@ -57,8 +57,8 @@ inline std::string text_of(const KvCacheShape& shape) {
 // Rows that a Hadamard matrix turns: twice the largest in use, the latents of DeepSeek.
 inline constexpr std::uint32_t widest_turned_row = 1024;
 
-// who: "The CPU", for a precision that it cannot keep. latents_alone: it keeps latents without a rotary key.
-inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who, bool latents_alone = false) {
+// who: "The CPU", for a precision that it cannot keep.
+inline Result<void> check_shape(const KvCacheShape& shape, const std::string& who) {
     bool empty = shape.layers.empty() || shape.blocks == 0 || shape.block_size == 0;
     for (const KvLayerShape& layer : shape.layers)
         empty = empty || layer.kv_heads == 0 || layer.key_dim == 0 || (layer.value_dim == 0 && !layer.latent);
@@ -67,8 +67,6 @@ inline Result<void> check_shape(const KvCacheShape& shape, const std::string& wh
     for (const KvLayerShape& layer : shape.layers) {
         if (auto keys = layer.key_plane(shape.block_size); !keys) return keys.error();
         if (auto values = layer.value_plane(shape.block_size); !values) return values.error();
-        if (layer.value_dim == 0 && !latents_alone)
-            return Error{who + " does not compute with a model that was converted to latents", "Give the lane the device \"cpu\"."};
         const bool joint = layer.keys.scale == KvScale::joint;
         if (joint != (layer.values.scale == KvScale::joint) || (joint && layer.keys.dtype != layer.values.dtype))
             return Error{who + " cannot keep K in " + text_of(layer.keys) + " beside V in " + text_of(layer.values),

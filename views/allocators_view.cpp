@@ -6,6 +6,7 @@
 #include "views/format.h"
 #include "views/slot_colours.h"
 
+#include <QFontMetricsF>
 #include <QKeyEvent>
 #include <QMouseEvent>
 
@@ -85,7 +86,14 @@ AllocatorsView::Columns AllocatorsView::columnsFor(double width) const {
     columns.wide = width > 520 * scale;
     columns.head = 36 * scale;
     columns.row = (columns.wide ? 40 : 58) * scale;
-    columns.name = columns.wide ? std::clamp(width * 0.2, 100 * scale, 170 * scale) : 0;
+    if (columns.wide) {
+        // Names and rules whole, unless they would take a third of the width.
+        const QFontMetricsF name(textFont(12, QFont::DemiBold)), small(textFont(11));
+        double widest = 0;
+        for (const Row& row : m_rows)
+            widest = std::max({widest, name.horizontalAdvance(nameOf(row.lane)), small.horizontalAdvance(policyOf(row.lane))});
+        columns.name = std::clamp(widest + 16 * scale, 100 * scale, width * 0.34);
+    }
     columns.figures = columns.wide ? std::clamp(width * 0.32, 190 * scale, 230 * scale) : 0;
     return columns;
 }
@@ -141,7 +149,9 @@ void AllocatorsView::paintHead(const Canvas& canvas, const QRectF& area, const C
     const double margin = canvas.u(10);
     slotLegend(canvas, QRectF(area.left() + margin, area.top() + canvas.u(2), area.width() - 2 * margin, canvas.u(16)));
     const QRectF line(area.left() + margin + columns.name, area.top() + canvas.u(18), area.width() - 2 * margin - columns.name, canvas.u(16));
-    canvas.text(line.adjusted(0, 0, -columns.figures, 0), tr("share of the pool at the cursor; below, mean so far"), style);
+    const QRectF above = line.adjusted(0, 0, -columns.figures, 0);
+    const QString whole = tr("share of the pool at the cursor; below, mean so far"), brief = tr("share of the pool; below, mean");
+    canvas.text(above, canvas.width(whole, style) <= above.width() ? whole : brief, style);
     if (columns.wide) canvas.text(line, tr("wasted of what is held, mean"), style, Qt::AlignRight | Qt::AlignVCenter);
 }
 

@@ -29,7 +29,8 @@ void AttentionView::paintWall(const Canvas& canvas, const Places& places) const 
     for (std::uint32_t group = 0; group < m_kvHeads; ++group) {
         const QRectF first = wallCell(places, 0, group * perGroup);
         const QRectF head(first.left(), places.wall.top() - canvas.u(18), places.cellWidth * perGroup, canvas.u(15));
-        const QString full = tr("KV head %1").arg(group), brief = tr("KV %1").arg(group), bare = QString::number(group);
+        const QString full = m_latent ? tr("one latent for all heads") : tr("KV head %1").arg(group);
+        const QString brief = m_latent ? tr("latent") : tr("KV %1").arg(group), bare = m_latent ? QString() : QString::number(group);
         const double room = head.width() + places.groupGap;
         canvas.text(head.adjusted(-canvas.u(8), 0, canvas.u(8), 0),
                     canvas.width(full, caption) <= room ? full : canvas.width(brief, caption) <= room ? brief : bare, caption,
@@ -70,7 +71,8 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     const std::uint32_t perGroup = std::max(1u, m_heads / m_kvHeads);
     QRectF caption = places.head;
     if (places.side.width() >= canvas.u(96)) caption.setRight(places.side.left() - canvas.u(6));
-    canvas.text(caption, tr("Layer %1, head %2, KV head %3").arg(cursor()->layer()).arg(cursor()->head()).arg(cursor()->head() / perGroup),
+    const QString reads = m_latent ? tr("the latent") : tr("KV head %1").arg(cursor()->head() / perGroup);
+    canvas.text(caption, tr("Layer %1, head %2, %3").arg(cursor()->layer()).arg(cursor()->head()).arg(reads),
                 {12, QFont::DemiBold});
     if (m_extent == 0) {
         canvas.text(places.link, tr("Not recorded. Watch layer %1").arg(cursor()->layer()),

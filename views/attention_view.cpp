@@ -52,7 +52,8 @@ void AttentionView::refresh() {
     m_step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
     m_layers = info.layers;
     m_heads = info.query_heads;
-    m_kvHeads = std::max(1u, info.kv_heads);
+    m_latent = info.latent_rank > 0;
+    m_kvHeads = m_latent ? 1 : std::max(1u, info.kv_heads);
     m_blockSize = info.kv_cache ? state->block_size() : 0;
     m_table = state->sequences()[sequence.value].table;
     m_index.update(*cursor()->recording(), cursor()->lane(), sequence);
@@ -220,8 +221,9 @@ std::optional<std::pair<std::uint32_t, std::uint32_t>> AttentionView::cellAt(con
 QString AttentionView::tipAt(const QPointF& position) const {
     if (const auto head = wallAt(position)) {
         const std::uint32_t perGroup = std::max(1u, m_heads / m_kvHeads);
-        return tr("layer %1, query head %2, reads KV head %3%4")
-            .arg(QString::number(head->first), QString::number(head->second), QString::number(head->second / perGroup),
+        return tr("layer %1, query head %2, reads %3%4")
+            .arg(QString::number(head->first), QString::number(head->second),
+                 m_latent ? tr("the latent that all heads share") : tr("KV head %1").arg(head->second / perGroup),
                  m_index.recorded(head->first, head->second, m_step) ? QString() : tr("\nnot recorded"));
     }
     const auto cell = cellAt(position);

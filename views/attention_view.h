@@ -64,6 +64,7 @@ private:
     TokenTrack m_track;
     std::size_t m_step = 0;
     std::uint32_t m_layers = 0, m_heads = 0, m_kvHeads = 0, m_blockSize = 0;
+    bool m_latent = false;  // all heads read one latent: they are one group
     TableState m_table;
     std::vector<const AttentionRow*> m_rows;  // of the head in focus, by position
     std::uint32_t m_extent = 0;               // queries and keys drawn: 0 .. m_extent - 1

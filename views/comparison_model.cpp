@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/comparison_model.h"
 
+#include "engine/record/figures.h"
 #include "views/cached_heads.h"
 #include "views/format.h"
 #include "views/palette.h"
@@ -31,11 +32,13 @@ void ComparisonModel::update(const Palette& palette, const QFont& font) {
         m_recording = m_cursor->sharedRecording();
         m_progress.clear();
         m_requests.clear();
+        m_predicted.clear();
         m_logits.clear();
         const std::size_t lanes = m_recording ? m_recording->lanes().size() : 0;
         for (std::uint32_t i = 0; i < lanes; ++i) {
             m_progress.emplace_back(m_recording.get(), LaneId(i));
             m_requests.emplace_back(m_recording.get(), LaneId(i));
+            m_predicted.emplace_back(m_recording.get(), LaneId(i));
             m_logits.emplace_back();
             if (const auto reference = referenceLane(*m_recording, LaneId(i)))
                 m_logits.back().emplace(m_recording.get(), LaneId(i), *reference);
@@ -45,6 +48,7 @@ void ComparisonModel::update(const Palette& palette, const QFont& font) {
     for (std::uint32_t i = 0; i < m_cells.size(); ++i) {
         m_progress[i].advance();
         m_requests[i].advance();
+        m_predicted[i].advance();
         if (m_logits[i]) m_logits[i]->advance();
         for (int column = 0; column < columnCount_; ++column)
             m_cells[i][static_cast<std::size_t>(column)] = cell(i, column);
@@ -104,6 +108,49 @@ ComparisonModel::Cell ComparisonModel::requestCell(const RequestSums& sums, int 
     }
 }
 
+ComparisonModel::Cell ComparisonModel::byteCell(std::uint32_t row, std::size_t step, int column) const {
+    const PredictedBytes& own = m_predicted[row];
+    if (step >= own.steps()) return {};
+    const bool windowed = PredictedBytes::windowed(own.record().info());
+    if (column == kvBytes) {
+        const std::uint64_t bytes = own.record().step(step).kv_bytes;
+        return {formatBytes(bytes), number(bytes), origin(Origin::measured), tr("Bytes of the blocks in use")};
+    }
+    if (column == predicted)
+        return {formatBytes(own.at(step).bytes), number(own.at(step).bytes), origin(Origin::predicted),
+                (windowed ? tr("Per layer, bytes per token × those of %1 tokens that its window holds")
+                          : tr("Bytes per token × %1 tokens in the cache"))
+                    .arg(formatCount(own.at(step).tokens))};
+    const std::int64_t difference = own.residual(step);
+    const QString sign = difference < 0 ? QStringLiteral("−") : difference > 0 ? QStringLiteral("+") : QString();
+    return {sign + formatBytes(static_cast<quint64>(std::abs(difference))), QString::number(difference), origin(Origin::derived),
+            PredictedBytes::onlySlotsAreUnpredicted(own.record().info())
+                ? tr("Measured − predicted: slots in blocks that hold no token yet")
+                : tr("Measured − predicted: what the formula does not count")};
+}
+
+ComparisonModel::Cell ComparisonModel::qualityCell(const LaneInfo& info, int column) const {
+    const QString none = QStringLiteral("–");
+    if (info.weights_id == 0) return {none, {}, {}, tr("The lane has no model, so it has no quality.")};
+    const LaneQuality* measured = m_quality ? m_quality->find(info.name) : nullptr;
+    QualityFigure figure;
+    if (measured) figure = column == perplexity ? measured->perplexity : measured->recall_total.right;
+    if (!figure.measured())
+        return {none, {}, {},
+                measured && !measured->failure.empty() ? QString::fromStdString(measured->failure)
+                                                       : tr("Not measured. Analyse > Measure quality… measures it on held-out text.")};
+    const QString source = QString::fromStdString(m_quality->text + ", " + m_quality->device + ", " + m_quality->measured_on);
+    const QString state = m_quality->state == QualityReport::State::running ? tr(", so far") : QString();
+    if (column == perplexity)
+        return {QString::number(figure.value, 'f', 2), QString::number(figure.value, 'g', 9), origin(Origin::measured),
+                tr("95 % interval %1 to %2, over %3 predictions%4: %5")
+                    .arg(QString::number(figure.low, 'f', 2), QString::number(figure.high, 'f', 2), formatCount(figure.samples), state,
+                         source)};
+    return {formatPercent(figure.value), QString::number(figure.value, 'g', 9), origin(Origin::measured),
+            tr("95 % interval %1 to %2, of %3 questions about an earlier fact%4: %5")
+                .arg(formatPercent(figure.low), formatPercent(figure.high), formatCount(figure.samples), state, source)};
+}
+
 ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const {
     const LaneInfo& info = m_recording->lane(LaneId(row)).info();
     const int cursorStep = m_cursor->stepOf(LaneId(row));
@@ -118,30 +165,23 @@ ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const
         return {cachedHeads(info), info.latent_rank == 0 ? number(info.kv_heads) : cachedHeads(info), {}, cachedHeadsSentence(info)};
     case storedAs: {
         const QString text = info.kv_cache ? QString::fromStdString(info.cache_dtype) : tr("none");
-        return {text, text, {}, {}};
+        return {text, text, {}, QString::fromStdString(quality_cache_text(info))};
     }
     case bytesPerToken:
-        return bytes(info.kv_cache ? info.bytes_per_token : 0, Origin::derived,
-                     tr("2 × layers × KV heads × head size × bytes per element"));
+        return bytes(info.kv_cache ? info.bytes_per_token : 0, Origin::derived, QString::fromStdString(kv_formula(info)));
+    case perplexity:
+    case recall: return qualityCell(info, column);
     case weights: return bytes(info.weight_bytes, Origin::measured, tr("Bytes of the tensors as they are stored"));
     default: break;
     }
     if (!has) return {};
     const StepRecord& record = m_progress[row].record().step(step);
-    const std::uint64_t predictedBytes = info.kv_cache ? info.bytes_per_token * record.slots.token : 0;
     switch (column) {
     case blocks: return {formatCount(record.used_blocks), number(record.used_blocks), origin(Origin::measured),
                          tr("Blocks in use, from the allocator's counter")};
-    case kvBytes: return bytes(record.kv_bytes, Origin::measured, tr("Bytes of the blocks in use"));
+    case kvBytes:
     case predicted:
-        return bytes(predictedBytes, Origin::predicted,
-                     tr("Bytes per token × %1 tokens in the cache").arg(formatCount(record.slots.token)));
-    case residual: {
-        const auto difference = static_cast<std::int64_t>(record.kv_bytes) - static_cast<std::int64_t>(predictedBytes);
-        const QString sign = difference < 0 ? QStringLiteral("−") : difference > 0 ? QStringLiteral("+") : QString();
-        return {sign + formatBytes(static_cast<quint64>(std::abs(difference))), QString::number(difference),
-                origin(Origin::derived), tr("Measured − predicted: slots in blocks that hold no token yet")};
-    }
+    case residual: return byteCell(row, step, column);
     case decode: {
         const auto median = m_progress[row].medianDecodeNsPerToken(step);
         if (!median) return {};
@@ -160,6 +200,14 @@ ComparisonModel::Cell ComparisonModel::cell(std::uint32_t row, int column) const
     }
 }
 
+// To the byte, by the ledger; asked for only when it is shown.
+QString ComparisonModel::residualTip(std::uint32_t row) const {
+    const QString tip = m_cells[row][residual].tip + QStringLiteral(" (%1)").arg(originName(Origin::derived));
+    const int step = m_cursor->stepOf(LaneId(row));
+    const std::string why = step < 0 ? std::string() : m_predicted[row].whyResidual(static_cast<std::size_t>(step));
+    return why.empty() ? tip : tip + QLatin1Char('\n') + QString::fromStdString(why);
+}
+
 QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid() || index.row() >= rowCount()) return {};
     const auto row = static_cast<std::uint32_t>(index.row());
@@ -170,6 +218,7 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
     case originRole: return own.origin;
     case Qt::ToolTipRole:
         if (own.tip.isEmpty()) return {};
+        if (index.column() == residual) return residualTip(row);
         return own.origin.isValid() ? tr("%1 (%2)").arg(own.tip, originName(static_cast<Origin>(own.origin.toInt())))
                                     : own.tip;
     case Qt::TextAlignmentRole:
@@ -189,7 +238,8 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
         if (m_palette && m_cursor->lane() == LaneId(row)) return QBrush(m_palette->selectedRow);
         return {};
     case Qt::ForegroundRole:
-        if (m_palette && index.column() == logits && !own.origin.isValid()) return QBrush(m_palette->ink3);
+        if (m_palette && !own.origin.isValid() && (index.column() == logits || index.column() == perplexity || index.column() == recall))
+            return QBrush(m_palette->ink3);
         return {};
     default: return {};
     }
@@ -224,6 +274,8 @@ QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, i
         }
         return tokens.value_or(0) > 0 ? (*tokens == 1 ? tr("Prefill %1 token") : tr("Prefill %1 tokens")).arg(formatCount(*tokens)) : tr("Prefill");
     }
+    case perplexity: return csv ? QStringLiteral("perplexity (measured)") : tr("Perplexity");
+    case recall: return csv ? QStringLiteral("recall, share (measured)") : tr("Recall");
     case ttft: return csv ? QStringLiteral("TTFT ms, median (measured)") : tr("TTFT");
     case itl: return csv ? QStringLiteral("ITL ms, median (measured)") : tr("ITL");
     case computed: return csv ? QStringLiteral("computed tokens (measured)") : tr("Computed tokens");

@@ -11,7 +11,7 @@ namespace kvloupe {
 ComparisonView::ComparisonView(Cursor* cursor, QWidget* parent)
     : TablePane(QStringLiteral("comparison"), tr("Comparison"), cursor, parent),
       m_model(new ComparisonModel(cursor, this)) {
-    setModel(m_model, 29);
+    setModel(m_model, 29, 16.5);
     table()->setMouseTracking(true);
     const auto pickOf = [](const QModelIndex& index) {
         Pick pick;
@@ -28,18 +28,32 @@ QString ComparisonView::formula() const {
     const int step = cursor()->stepOf(cursor()->lane());
     if (!lane || step < 0 || !lane->info().kv_cache) return {};
     const LaneInfo& info = lane->info();
-    const std::uint64_t tokens = lane->step(static_cast<std::size_t>(step)).slots.token;
-    return tr("%1: %2 ◐, %3 at %4 tokens ○")
-        .arg(QString::fromStdString(info.name), QString::fromStdString(kv_formula(info)),
-             formatBytes(tokens * predicted_slot_bytes(info)), formatCount(tokens));
+    const PredictedBytes& predicted = m_model->prediction(cursor()->lane().value);
+    if (static_cast<std::size_t>(step) >= predicted.steps()) return {};
+    const PredictedBytes::Step& now = predicted.at(static_cast<std::size_t>(step));
+    return tr("%1: %2 ◐, %3 at %4 tokens ○%5")
+        .arg(QString::fromStdString(info.name), QString::fromStdString(kv_formula(info)), formatBytes(now.bytes), formatCount(now.tokens),
+             PredictedBytes::windowed(info) ? tr(", of which layers with a window keep no more than it holds") : QString());
 }
 
+// Of one request, what its cache costs; of several, also how they were served.
 std::vector<int> ComparisonView::columnsByWeight() const {
-    return {ComparisonModel::lane,     ComparisonModel::kvBytes,       ComparisonModel::decode, ComparisonModel::ttft,
-            ComparisonModel::itl,      ComparisonModel::computed,      ComparisonModel::logits, ComparisonModel::bytesPerToken,
-            ComparisonModel::blocks,   ComparisonModel::hitRate,       ComparisonModel::preemptions,
-            ComparisonModel::predicted, ComparisonModel::residual,     ComparisonModel::prefill, ComparisonModel::kvHeads,
-            ComparisonModel::storedAs, ComparisonModel::weights};
+    using Model = ComparisonModel;
+    const std::vector<int> served{Model::ttft, Model::itl, Model::computed, Model::hitRate, Model::preemptions};
+    std::vector<int> order{Model::lane, Model::kvBytes, Model::decode, Model::bytesPerToken, Model::logits};
+    const Recording* recording = cursor()->recording();
+    const bool many = recording && recording->requests().size() > 1;
+    if (many) order.insert(order.end(), served.begin(), served.end());
+    order.insert(order.end(), {Model::perplexity, Model::recall, Model::predicted, Model::residual, Model::kvHeads, Model::storedAs,
+                               Model::prefill, Model::blocks});
+    if (!many) order.insert(order.end(), served.begin(), served.end());
+    order.push_back(Model::weights);
+    return order;
+}
+
+void ComparisonView::setQuality(std::shared_ptr<const QualityReport> report) {
+    m_model->setQuality(std::move(report));
+    if (cursor()->recording()) refresh();
 }
 
 void ComparisonView::refresh() {
@@ -57,9 +71,11 @@ void ComparisonView::refresh() {
         narrow = !table()->isColumnHidden(column) && columnNeeds(column) > table()->columnWidth(column);
     if (narrow) sizeColumns();
     setFooter(formula());
-    setSubtitle(cursor()->step() < 0 ? tr("no step recorded yet")
-                                     : tr("at step %1 · every number carries its origin")
-                                           .arg(formatCount(static_cast<quint64>(cursor()->step()))));
+    QString text = tr("no step recorded yet");
+    if (const int step = cursor()->step(); step >= 0)
+        text = tr("at step %1 · every number carries its origin").arg(formatCount(static_cast<quint64>(step)));
+    if (columnsLeftOut() > 0 && !footerHasRoom()) text += tr(" · %1 columns have no room").arg(columnsLeftOut());
+    setSubtitle(text);
 }
 
 }  // namespace kvloupe

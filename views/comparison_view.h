@@ -4,15 +4,18 @@
 #pragma once
 
 #include "views/comparison_model.h"
+#include "views/quality_holder.h"
 #include "views/table_pane.h"
 
 namespace kvloupe {
 
-class ComparisonView : public TablePane {
+class ComparisonView : public TablePane, public QualityHolder {
     Q_OBJECT
 
 public:
     explicit ComparisonView(Cursor* cursor, QWidget* parent = nullptr);
+
+    void setQuality(std::shared_ptr<const QualityReport> report) override;
 
 protected:
     void refresh() override;

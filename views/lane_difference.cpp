@@ -20,6 +20,7 @@ bool LaneDifference::same(SequenceId own, SequenceId reference) const {
 void LaneDifference::compareTokens(std::size_t step) {
     const LaneRecord &own = m_recording->lane(m_lane), &other = m_recording->lane(m_reference);
     const StepRecord &a = own.step(step), &b = other.step(step);
+    const bool sameText = !m_textsPartAt;
     for (std::uint64_t i = a.tokens.begin; i < a.tokens.end; ++i) {
         const TokenRecord& token = own.tokens()[i];
         if (token.alternative_count == 0) continue;
@@ -29,8 +30,8 @@ void LaneDifference::compareTokens(std::size_t step) {
             if (!same(token.sequence, reference.sequence)) continue;
             const TokenId greedy = own.alternatives()[token.alternatives_begin].token;
             const TokenId expected = other.alternatives()[reference.alternatives_begin].token;
-            if (greedy != expected) m_differences.push_back({static_cast<std::uint32_t>(step), greedy, expected});
-            if (token.token != reference.token) m_tokensDiffer = true;
+            if (greedy != expected) m_differences.push_back({static_cast<std::uint32_t>(step), greedy, expected, sameText});
+            if (token.token != reference.token && !m_textsPartAt) m_textsPartAt = static_cast<std::uint32_t>(step);
             break;
         }
     }
@@ -42,7 +43,7 @@ void LaneDifference::advance() {
     for (std::size_t step = m_largest.size(); step < count; ++step) {
         const float now = at(step);
         float largest = m_largest.empty() ? std::numeric_limits<float>::quiet_NaN() : m_largest.back();
-        const bool agreed = !m_tokensDiffer;  // before this step, whose logits are therefore those of the same text
+        const bool agreed = !m_textsPartAt;  // before this step, whose logits are therefore those of the same text
         compareTokens(step);
         if (agreed && !std::isnan(now)) largest = std::isnan(largest) ? now : std::max(largest, now);
         m_largest.push_back(largest);

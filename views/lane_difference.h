@@ -5,6 +5,7 @@
 
 #include "engine/record/recording.h"
 
+#include <optional>
 #include <vector>
 
 namespace kvloupe {
@@ -15,6 +16,7 @@ public:
     struct Difference {
         std::uint32_t step = 0;
         TokenId own = 0, reference = 0;   // greedy choices
+        bool sameText = true;             // all tokens before it were equal, so the logits answer the same text
     };
 
     LaneDifference(const Recording* recording, LaneId lane, LaneId reference);
@@ -30,6 +32,8 @@ public:
     float largest(std::size_t step) const { return m_largest[step]; }
     // Steps in which the most probable token is not the reference's.
     const std::vector<Difference>& differences() const { return m_differences; }
+    // Step in which a sequence was first given another token than the reference's; from the next one on texts differ.
+    std::optional<std::uint32_t> textsPartAt() const { return m_textsPartAt; }
 
 private:
     void compareTokens(std::size_t step);
@@ -40,7 +44,7 @@ private:
     LaneId m_lane, m_reference;
     std::vector<float> m_largest;
     std::vector<Difference> m_differences;
-    bool m_tokensDiffer = false;
+    std::optional<std::uint32_t> m_textsPartAt;
 };
 
 }  // namespace kvloupe

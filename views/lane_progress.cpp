@@ -21,12 +21,20 @@ std::optional<LaneId> referenceLane(const Recording& recording, LaneId lane) {
 
 std::optional<LaneId> cachedTwin(const Recording& recording, LaneId lane) {
     const LaneInfo& info = recording.lane(lane).info();
-    if (info.kv_cache) return std::nullopt;
+    if (info.kv_cache || info.weights_id == 0) return std::nullopt;
+    std::optional<LaneId> twin;
+    int most = -1;
     for (std::uint32_t i = 0; i < recording.lanes().size(); ++i) {
         const LaneInfo& other = recording.lane(LaneId(i)).info();
-        if (other.kv_cache && other.weights_id == info.weights_id) return LaneId(i);
+        if (!other.kv_cache || other.weights_id != info.weights_id) continue;
+        const auto precision = dtype_from_name(other.cache_dtype);
+        const int alike = 4 * (other.attention_form == info.attention_form) + 2 * (other.device_id == info.device_id) +
+                          (precision && is_float(*precision));
+        if (alike <= most) continue;
+        most = alike;
+        twin = LaneId(i);
     }
-    return std::nullopt;
+    return twin;
 }
 
 LaneProgress::LaneProgress(const Recording* recording, LaneId lane) : m_recording(recording), m_lane(lane) {}

@@ -33,7 +33,8 @@ std::uint64_t naiveTokens(std::uint64_t prompt, std::uint64_t tokens);
 
 // The first lane before `lane` with the same weights, to which its logits are compared.
 std::optional<LaneId> referenceLane(const Recording& recording, LaneId lane);
-// For an uncached lane: the first lane with a cache and the same weights.
+// For an uncached lane: the lane with a cache and the same weights that differs in little else: if there is one, with the same form
+// of attention and on the same device, else a cache in floating point before a quantised one; of equal ones the first.
 std::optional<LaneId> cachedTwin(const Recording& recording, LaneId lane);
 
 class LaneProgress {

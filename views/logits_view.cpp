@@ -3,6 +3,7 @@
 
 #include "views/csv_line.h"
 #include "views/format.h"
+#include "views/predicted_bytes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,6 +14,9 @@ namespace {
 
 // Differences of float logits are multiples of about 1e-7; what is equal bit for bit stands at the bottom of the axis.
 constexpr double bottom = 1e-8;
+// Up to so many comparisons each has lines of its own, where the view is high enough for them; more have one line each.
+constexpr std::size_t most_with_words = 2;
+constexpr double lines_of_words = 4, word_line_height = 15, below_and_above = 70;  // at 100 %
 
 }  // namespace
 
@@ -65,8 +69,8 @@ void LogitsView::appendSteps() {
         plot()->append(m_curves[i], x, y);
     }
     plot()->setXRange(0, niceUpper(static_cast<double>(longest)));
-    // Whole powers of ten, with the tolerances in sight.
-    const double top = std::pow(10.0, std::ceil(std::log10(std::max(m_greatest, tolerance)) + 0.2));
+    // Whole powers of ten, with the tolerance in sight.
+    const double top = std::pow(10.0, std::ceil(std::log10(std::max(m_greatest, f32Tolerance)) + 0.2));
     plot()->setPanelLimits(0, m_equalSeen ? bottom / 1.5 : 1e-7, std::max(top, 1e-2));
 }
 
@@ -76,52 +80,96 @@ QString LogitsView::tokenText(LaneId lane, TokenId token) const {
                ? QString::fromStdString(shown[static_cast<std::size_t>(token)]).trimmed() : QString::number(token);
 }
 
+bool LogitsView::hasWords() const {
+    const auto count = static_cast<double>(m_comparisons.size());
+    return m_comparisons.size() <= most_with_words && height() >= (count * lines_of_words * word_line_height + below_and_above) * unit();
+}
+
+void LogitsView::resizeEvent(QResizeEvent* event) {
+    PlotPane::resizeEvent(event);
+    if (cursor()->recording()) refreshSelection();
+}
+
+QString LogitsView::precisionOf(LaneId lane) const {
+    const LaneInfo& info = cursor()->recording()->lane(lane).info();
+    QString text = info.kv_cache ? QString::fromStdString(info.cache_dtype) : QStringLiteral("f32");
+    if (PredictedBytes::windowed(info)) text += tr(" in a window");
+    return text;
+}
+
+// "f32 against f16", "" where both keep the same.
+QString LogitsView::againstText(const LaneDifference& comparison) const {
+    const QString own = precisionOf(comparison.lane()), reference = precisionOf(comparison.reference());
+    return own == reference ? QString() : tr("%1 against %2").arg(own, reference);
+}
+
+void LogitsView::label(PlotOverlayData& marks, const LaneDifference& comparison, double y, std::optional<double> now) const {
+    const LaneId id = comparison.lane();
+    const auto step = static_cast<std::size_t>(std::min(cursor()->stepOf(id), static_cast<int>(comparison.steps()) - 1));
+    const auto largest = static_cast<double>(comparison.largest(step));
+    const QString precision = againstText(comparison);
+    QString nowText = comparison.textsPartAt() ? tr("now: other texts") : tr("now not compared");
+    if (now) nowText = tr("now ● %1").arg(formatSmall(*now));
+    const QString largestText = std::isnan(largest) ? QString() : tr("largest ● %1").arg(formatSmall(largest));
+    if (!hasWords()) {
+        marks.labels.push_back({0, y, laneName(id), now ? QStringLiteral("● %1").arg(formatSmall(*now)) : largestText, laneColour(id)});
+        return;
+    }
+    marks.labels.push_back({0, y, tr("%1 against %2").arg(laneName(id), laneName(comparison.reference())), {}, laneColour(id)});
+    if (!precision.isEmpty()) marks.labels.push_back({0, y, {}, precision, laneColour(id)});
+    marks.labels.push_back({0, y, {}, nowText, laneColour(id)});
+    if (!largestText.isEmpty()) marks.labels.push_back({0, y, {}, largestText, laneColour(id)});
+}
+
+// Steps in sight; where they crowd, every n-th, and the note says how many there are.
+void LogitsView::markDifferences(PlotOverlayData& marks, const LaneDifference& comparison) const {
+    const LaneId id = comparison.lane();
+    std::vector<LaneDifference::Difference> differences;
+    for (const LaneDifference::Difference& difference : comparison.differences())
+        if (difference.sameText) differences.push_back(difference);
+    if (differences.empty()) return;
+    const auto [left, right] = plot()->xRange();
+    const auto begin = std::find_if(differences.begin(), differences.end(), [from = left](const auto& d) { return d.step >= from; });
+    const auto end = std::find_if(begin, differences.end(), [to = right](const auto& d) { return d.step > to; });
+    constexpr std::ptrdiff_t most = 200;
+    const std::ptrdiff_t stride = std::max<std::ptrdiff_t>(1, (end - begin + most - 1) / most);
+    for (auto it = begin; it < end; it += std::min(stride, end - it)) {
+        QString text;
+        if (it == differences.begin())
+            text = m_comparisons.size() == 1
+                       ? tr("step %1, greedy choice differs: “%2” instead of “%3”")
+                             .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference))
+                       : tr("%4, step %1: “%2” instead of “%3”")
+                             .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference),
+                                  laneName(id));
+        marks.markers.push_back({0, static_cast<double>(it->step), 0, PlotMarker::Glyph::triangle, text, palette_().focus});
+    }
+    if (const auto part = comparison.textsPartAt())
+        marks.notes.push_back({0, tr("▼ %1: other texts after step %2").arg(laneName(id), formatCount(*part)), PlotNote::Sample::none, {}});
+    else
+        marks.notes.push_back({0, tr("▼ greedy choice differs: ● %1 steps of %2").arg(formatCount(differences.size()), laneName(id)),
+                               PlotNote::Sample::none, {}});
+}
+
 void LogitsView::showCursor() {
     PlotOverlayData marks = overlayAtCursor();
     std::vector<int> emphasis;
-    bool f32 = false, others = false;
+    bool f32 = false;
     for (std::size_t i = 0; i < m_comparisons.size(); ++i) {
         const LaneDifference& comparison = m_comparisons[i];
         const LaneId id = comparison.lane();
-        const auto exact = [this](LaneId lane) {
-            const LaneInfo& info = cursor()->recording()->lane(lane).info();
-            return !info.kv_cache || info.cache_dtype == "f32";
-        };
-        (exact(id) && exact(comparison.reference()) ? f32 : others) = true;
-        const QString name = tr("%1 against %2").arg(laneName(id), laneName(comparison.reference()));
+        f32 = f32 || (precisionOf(id) == QStringLiteral("f32") && precisionOf(comparison.reference()) == QStringLiteral("f32"));
         const int step = std::min(cursor()->stepOf(id), static_cast<int>(comparison.steps()) - 1);
         if (step < 0) continue;
         const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
         const auto largest = static_cast<double>(comparison.largest(static_cast<std::size_t>(step)));
         const double y = std::max(std::isnan(now) ? (std::isnan(largest) ? bottom : largest) : now, bottom);
-        marks.labels.push_back({0, y, name, {}, laneColour(id)});
-        marks.labels.push_back({0, y, {}, std::isnan(now) ? tr("now not compared") : tr("now ● %1").arg(formatSmall(now)),
-                                laneColour(id)});
-        if (!std::isnan(largest))
-            marks.labels.push_back({0, y, {}, tr("largest ● %1").arg(formatSmall(largest)), laneColour(id)});
+        label(marks, comparison, y, std::isnan(now) ? std::nullopt : std::optional(now));
         if (!std::isnan(now))
             marks.markers.push_back({0, static_cast<double>(step), y, PlotMarker::Glyph::dot, {}, laneColour(id)});
-        // Those in sight; where they crowd, every n-th, and the count says how many there are.
-        const auto& differences = comparison.differences();
-        const auto [left, right] = plot()->xRange();
-        const auto begin = std::find_if(differences.begin(), differences.end(), [from = left](const auto& d) { return d.step >= from; });
-        const auto end = std::find_if(begin, differences.end(), [to = right](const auto& d) { return d.step > to; });
-        constexpr std::ptrdiff_t most = 200;
-        const std::ptrdiff_t stride = std::max<std::ptrdiff_t>(1, (end - begin + most - 1) / most);
-        for (auto it = begin; it < end; it += std::min(stride, end - it)) {
-            QString text;
-            if (it == begin)
-                text = tr("step %1, greedy choice differs: “%2” instead of “%3”")
-                           .arg(QString::number(it->step), tokenText(id, it->own), tokenText(comparison.reference(), it->reference));
-            marks.markers.push_back({0, static_cast<double>(it->step), 0, PlotMarker::Glyph::triangle, text, palette_().focus});
-        }
-        if (!differences.empty())
-            marks.notes.push_back({0, tr("▼ greedy choice differs: ● %1 steps of %2")
-                                          .arg(formatCount(differences.size()), laneName(id)), PlotNote::Sample::none, {}});
+        markDifferences(marks, comparison);
         if (cursor()->shown().lane == id) emphasis.push_back(m_curves[i]);
     }
-    if (others || !f32)
-        marks.levels.push_back({0, tolerance, tr("tolerance of the tests: 10⁻³"), palette_().ink2});
     if (f32) marks.levels.push_back({0, f32Tolerance, tr("tolerance of the tests for f32 caches: 10⁻⁴"), palette_().ink2});
     QStringList alone;
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
@@ -138,9 +186,13 @@ void LogitsView::showCursor() {
         marks.notes.push_back({0, tr("at the bottom: equal bit for bit"), PlotNote::Sample::none, {}});
     plot()->setEmphasis(emphasis);
     plot()->setOverlay(std::move(marks));
-    const LaneInfo& first = cursor()->recording()->lane(m_comparisons.front().reference()).info();
-    setSubtitle(tr("largest absolute difference over %1 logits, to the first lane with the same weights")
-                    .arg(formatCount(first.vocabulary)));
+    const LaneDifference& first = m_comparisons.front();
+    const bool oneReference = std::all_of(m_comparisons.begin(), m_comparisons.end(),
+                                          [&](const LaneDifference& each) { return each.reference() == first.reference(); });
+    setSubtitle(tr("largest absolute difference over %1 logits, to %2")
+                    .arg(formatCount(cursor()->recording()->lane(first.reference()).info().vocabulary),
+                         oneReference ? tr("%1 (%2)").arg(laneName(first.reference()), precisionOf(first.reference()))
+                                      : tr("the first lane with the same weights")));
 }
 
 QString LogitsView::tipAtStep(int step) const {
@@ -149,8 +201,11 @@ QString LogitsView::tipAtStep(int step) const {
     for (const LaneDifference& comparison : m_comparisons) {
         if (static_cast<std::size_t>(step) >= comparison.steps()) continue;
         const auto now = static_cast<double>(comparison.at(static_cast<std::size_t>(step)));
-        lines.append(std::isnan(now) ? tr("%1: not compared in this step").arg(laneName(comparison.lane()))
-                                     : tr("%1: ● %2").arg(laneName(comparison.lane()), formatSmall(now)));
+        const QString precision = againstText(comparison);
+        const QString name = precision.isEmpty() ? laneName(comparison.lane()) : tr("%1, %2").arg(laneName(comparison.lane()), precision);
+        lines.append(std::isnan(now) ? tr("%1: not compared in this step").arg(name) : tr("%1: ● %2").arg(name, formatSmall(now)));
+        if (const auto part = comparison.textsPartAt(); part && static_cast<std::uint32_t>(step) > *part)
+            lines.append(tr("the texts have differed since step %1").arg(formatCount(*part)));
         for (const LaneDifference::Difference& difference : comparison.differences())
             if (difference.step == static_cast<std::uint32_t>(step))
                 lines.append(tr("greedy choice “%1” instead of “%2”")

@@ -258,6 +258,7 @@ void Plot::setZoomState(const QVariant& state) {
 
 std::pair<double, double> Plot::xRange() const {
     if (d->panels.empty()) return {0, 0};
+    if (d->fitted && d->dirty) return {d->xLower, d->xUpper};  // what the next drawing fits
     return {d->x()->range().lower, d->x()->range().upper};
 }
 

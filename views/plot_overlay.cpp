@@ -164,7 +164,8 @@ void PlotOverlay::drawLevelTexts(QCPPainter& painter, std::size_t panel) const {
 void PlotOverlay::drawMarkers(QCPPainter& painter, std::size_t panel) const {
     const QRectF rect(panels[panel].rect->rect());
     painter.setFont(small);
-    double textEnd = -1e9;
+    constexpr int most_lines = 4;  // of words beside markers that stand close
+    std::vector<QRectF> taken;
     for (const PlotMarker& marker : data.markers) {
         if (marker.panel != static_cast<int>(panel)) continue;
         const double x = xPixel(marker.x);
@@ -195,10 +196,18 @@ void PlotOverlay::drawMarkers(QCPPainter& painter, std::size_t panel) const {
         const double height = QFontMetricsF(small).ascent();
         double left = x + 8;
         if (left + width > rect.right()) left = x - 8 - width;
-        if (left < textEnd || left < rect.left()) continue;
-        textEnd = left + width;
+        if (left < rect.left()) continue;
+        const double line = QFontMetricsF(small).height();
+        double down = 0;
+        const auto box = [&] { return QRectF(left - 2, y + down - line / 2, width + 4, line - 1); };
+        const auto isFree = [&] {
+            return std::none_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(box()); });
+        };
+        while (!isFree() && down < most_lines * line) down += line;
+        if (!isFree()) continue;
+        taken.push_back(box());
         painter.setPen(triangle ? textColour(marker.colour) : palette->ink1);
-        textOnPanel(painter, QPointF(left, y + height / 2 - 1), marker.text, palette->panel);
+        textOnPanel(painter, QPointF(left, y + down + height / 2 - 1), marker.text, palette->panel);
     }
 }
 

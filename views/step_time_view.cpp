@@ -6,12 +6,15 @@
 
 #include <QComboBox>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace kvloupe {
 
 namespace {
+
+constexpr double three_panels_need = 260;  // height at 100 % that three panels and the switches need
 
 constexpr double no_point = std::numeric_limits<double>::quiet_NaN();
 
@@ -29,6 +32,8 @@ StepTimeView::StepTimeView(Cursor* cursor, QWidget* parent)
     : PlotPane(QStringLiteral("step-time"), tr("Decode time per step"), cursor, parent) {
     m_sumBox = addChoice(tr("Per step or summed"), {tr("Per step"), tr("Cumulated")});
     m_scaleBox = addChoice(tr("Scale of the times and tokens"), {tr("Linear"), tr("Logarithmic")});
+    m_lanesBox = addChoice(tr("Lanes whose times are shown"), {tr("All lanes"), tr("Cached and uncached")});
+    connect(m_lanesBox, &QComboBox::activated, this, [this](int index) { setPairsAlone(index == 1); });
     connect(m_sumBox, &QComboBox::activated, this, [this] { rebuild(); });
     connect(m_scaleBox, &QComboBox::activated, this, [this] { rebuild(); });
 }
@@ -43,6 +48,27 @@ void StepTimeView::setCumulated(bool cumulated) {
 void StepTimeView::setLogarithmic(bool logarithmic) {
     m_scaleBox->setCurrentIndex(logarithmic ? 1 : 0);
     rebuild();
+}
+
+void StepTimeView::setPairsAlone(bool alone) {
+    m_lanesChosen = true;
+    m_lanesBox->setCurrentIndex(alone ? 1 : 0);
+    rebuild();
+}
+
+bool StepTimeView::pairsAlone() const { return m_lanesBox->currentIndex() == 1 && !m_pairs.empty(); }
+
+bool StepTimeView::isLow() const { return height() < three_panels_need * unit(); }
+
+void StepTimeView::resizeEvent(QResizeEvent* event) {
+    PlotPane::resizeEvent(event);
+    if (cursor()->recording() && !isEmptyShown() && isLow() != m_low) rebuild();
+}
+
+bool StepTimeView::isShown(LaneId lane) const {
+    return !pairsAlone() || std::any_of(m_pairs.begin(), m_pairs.end(), [lane](const Pair& pair) {
+        return pair.uncached == lane || pair.cached == lane;
+    });
 }
 
 std::optional<double> StepTimeView::speedUp(const LaneProgress& uncached, const LaneProgress& cached, std::size_t step) {
@@ -66,6 +92,7 @@ void StepTimeView::build() {
     m_tokenLane = LaneId();
     m_tokenTwin = LaneId();
     m_tokenSteps = m_twinSteps = 0;
+    m_low = isLow();
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         if (const auto twin = cachedTwin(recording, LaneId(i))) m_pairs.push_back({LaneId(i), *twin});
         if (!m_tokenLane.valid() && recording.lane(LaneId(i)).info().kv_cache) m_tokenLane = LaneId(i);
@@ -75,16 +102,21 @@ void StepTimeView::build() {
         m_tokenTwin = m_pairs.front().uncached;
     }
     m_ratios.assign(m_pairs.size(), {});
+    m_shownTimes.assign(laneCount(), {});
+    m_shownRatios.assign(m_pairs.size(), {});
+    if (!m_lanesChosen) m_lanesBox->setCurrentIndex(!m_pairs.empty() && laneCount() > 4 ? 1 : 0);
+    m_lanesBox->setEnabled(!m_pairs.empty());
 
     plot()->addPanel({cumulated() ? tr("time of all steps so far, prompt included") : tr("time of a decode step"),
                       PlotNumbers::duration, logarithmic, 4});
     m_ratioPanel = m_pairs.empty() ? -1 : plot()->addPanel({tr("speed-up"), PlotNumbers::factor, false, 3});
-    m_tokenPanel = m_tokenLane.valid()
+    m_tokenPanel = m_tokenLane.valid() && !m_low
                        ? plot()->addPanel({cumulated() ? tr("tokens computed so far") : tr("tokens computed in the step"),
                                            PlotNumbers::count, logarithmic, 3})
                        : -1;
     plot()->setXAxis(tr("step"), PlotNumbers::count);
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
+        if (!isShown(LaneId(i))) continue;
         PlotCurve curve;
         curve.colour = laneColour(LaneId(i));
         m_lanes[i].time = plot()->addCurve(curve);
@@ -98,6 +130,7 @@ void StepTimeView::build() {
         curve.colour = m_pairs.size() == 1 ? palette_().ink1 : laneColour(m_pairs[p].cached);
         m_ratios[p].curve = plot()->addCurve(curve);
     }
+    m_reused = m_naive = m_recomputed = -1;
     if (m_tokenPanel < 0) return;
     PlotCurve curve;
     curve.panel = m_tokenPanel;
@@ -123,11 +156,12 @@ void StepTimeView::appendSteps() {
             x.append(static_cast<double>(own.steps));
             const auto duration = static_cast<double>(sums.durationNs);
             time.append(cumulated() ? static_cast<double>(sums.totalNs) : sums.decodes() ? duration : no_point);
+            if (isShown(LaneId(static_cast<std::uint32_t>(i))) && sums.decodes()) m_shownTimes[i].push_back(duration);
             if (cumulated() || !sums.prompt) continue;
             promptX.append(static_cast<double>(own.steps));
             prompt.append(duration);
         }
-        plot()->append(own.time, x, time);
+        if (own.time >= 0) plot()->append(own.time, x, time);
         if (own.prompt >= 0) plot()->append(own.prompt, promptX, prompt);
         longest = std::max(longest, own.steps);
     }
@@ -144,11 +178,50 @@ void StepTimeView::appendSteps() {
             own.cumulated.push_back(own.cachedNs > 0 ? own.uncachedNs / own.cachedNs : no_point);
             x.append(static_cast<double>(own.steps));
             y.append(speedUpAt(p, own.steps));
+            if (std::isfinite(y.back())) m_shownRatios[p].push_back(y.back());
         }
         plot()->append(own.curve, x, y);
     }
     appendTokens();
+    limitAxes();
     plot()->setXRange(0, niceUpper(static_cast<double>(longest)));
+}
+
+std::optional<double> StepTimeView::endBelowOutliers(const std::vector<std::vector<double>>& curves) {
+    double usual = 0, greatest = 0;
+    for (const std::vector<double>& curve : curves) {
+        if (curve.empty()) continue;
+        std::vector<double> sorted = curve;
+        const auto rank = static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(sorted.size() - 1));
+        std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.end());
+        usual = std::max(usual, sorted[static_cast<std::size_t>(rank)]);
+        greatest = std::max(greatest, *std::max_element(sorted.begin() + rank, sorted.end()));
+    }
+    constexpr double head = 1.6, tower = 2.5;
+    if (greatest <= tower * head * usual) return std::nullopt;
+    return head * usual;
+}
+
+void StepTimeView::limitAxes() {
+    if (cumulated()) return;
+    if (m_scaleBox->currentIndex() == 0) plot()->setPanelLimits(0, std::nullopt, endBelowOutliers(m_shownTimes));
+    if (m_ratioPanel >= 0) plot()->setPanelLimits(m_ratioPanel, std::nullopt, endBelowOutliers(m_shownRatios));
+}
+
+void StepTimeView::noteOutliers(PlotOverlayData& marks, int panel, const std::vector<std::vector<double>>& curves, bool duration) const {
+    const auto end = endBelowOutliers(curves);
+    if (!end) return;
+    std::uint64_t above = 0;
+    double greatest = 0;
+    for (const std::vector<double>& curve : curves)
+        for (const double value : curve) {
+            above += value > *end;
+            greatest = std::max(greatest, value);
+        }
+    const QString most = duration ? formatDuration(greatest) : QStringLiteral("%1×").arg(greatest, 0, 'f', 0);
+    marks.notes.push_back({panel, above == 1 ? tr("↑ ● 1 step above the axis: %1").arg(most)
+                                             : tr("↑ ● %1 steps above the axis, up to %2").arg(formatCount(above), most),
+                           PlotNote::Sample::none, {}});
 }
 
 void StepTimeView::appendTokens() {
@@ -183,7 +256,7 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i) {
         const LaneId id(i);
         const int step = cursor()->stepOf(id);
-        if (step < 0 || static_cast<std::size_t>(step) >= m_lanes[i].steps) continue;
+        if (!isShown(id) || step < 0 || static_cast<std::size_t>(step) >= m_lanes[i].steps) continue;
         const StepSums& sums = m_progress[i].at(static_cast<std::size_t>(step));
         const double time = static_cast<double>(cumulated() ? sums.totalNs : sums.durationNs);
         const bool prompt = !cumulated() && sums.prompt;
@@ -197,7 +270,11 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
         prompts = prompts || (m_lanes[i].prompt >= 0 && plot()->pointCount(m_lanes[i].prompt) > 0);
         if (cursor()->shown().lane == id) emphasis.insert(emphasis.end(), {m_lanes[i].time, m_lanes[i].prompt});
     }
-    if (prompts)
+    if (!cumulated()) {
+        if (m_scaleBox->currentIndex() == 0) noteOutliers(marks, 0, m_shownTimes, true);
+        if (m_ratioPanel >= 0) noteOutliers(marks, m_ratioPanel, m_shownRatios, false);
+    }
+    if (prompts && !m_low)
         marks.notes.push_back({0, tr("step that computes prompt tokens, where it fits the axis"),
                                PlotNote::Sample::square, palette_().ink2});
     for (std::size_t p = 0; p < m_pairs.size(); ++p) {
@@ -246,6 +323,7 @@ void StepTimeView::showCursor() {
     labelTimes(marks, emphasis);
     labelTokens(marks);
     if (m_pairs.empty()) marks.footer = tr("No uncached lane with the same weights: no speed-up.");
+    else if (m_low) marks.footer = tr("higher, it also shows the tokens computed");
     plot()->setEmphasis(emphasis);
     plot()->setOverlay(std::move(marks));
     QStringList shown;
@@ -275,7 +353,7 @@ QString StepTimeView::tipAtStep(int step) const {
 
 LaneId StepTimeView::laneOfCurve(int curve) const {
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i)
-        if (m_lanes[i].time == curve || m_lanes[i].prompt == curve) return LaneId(i);
+        if (curve >= 0 && (m_lanes[i].time == curve || m_lanes[i].prompt == curve)) return LaneId(i);
     if (curve >= 0 && curve == m_reused) return m_tokenLane;
     if (curve >= 0 && curve == m_recomputed) return m_tokenTwin;
     return {};

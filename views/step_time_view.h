@@ -17,13 +17,16 @@ public:
     QString csv() const override;
     void setCumulated(bool cumulated);
     void setLogarithmic(bool logarithmic);
+    // Times of the compared pairs alone, or of all lanes. Until it is chosen: alone where there are more than four lanes.
+    void setPairsAlone(bool alone);
+    bool pairsAlone() const;
 
     // The lanes that the speed-up compares: an uncached one and the cached one with the same weights.
     struct Pair {
         LaneId uncached, cached;
     };
     const std::vector<Pair>& pairs() const { return m_pairs; }
-    int timeCurve(std::size_t lane) const { return m_lanes[lane].time; }
+    int timeCurve(std::size_t lane) const { return m_lanes[lane].time; }  // -1: not shown
     int speedUpCurve(std::size_t pair) const { return m_ratios[pair].curve; }
     int reusedCurve() const { return m_reused; }       // tokens computed with a cache
     int naiveCurve() const { return m_naive; }         // tokens computed without one, predicted
@@ -33,12 +36,17 @@ public:
     // prompt token.
     static std::optional<double> speedUp(const LaneProgress& uncached, const LaneProgress& cached, std::size_t step);
 
+    // End of a linear axis over such curves, where a few steps tower above all others, as those in which the processor did something
+    // else: 1.6 x the greatest of the curves' 95th percentiles. Empty where nothing exceeds 2.5 x as much: the axis holds all.
+    static std::optional<double> endBelowOutliers(const std::vector<std::vector<double>>& curves);
+
 protected:
     void build() override;
     void appendSteps() override;
     void showCursor() override;
     QString tipAtStep(int step) const override;
     LaneId laneOfCurve(int curve) const override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
     struct Lane {
@@ -52,16 +60,26 @@ private:
         std::vector<double> cumulated;         // per step
     };
     bool cumulated() const;
+    bool isShown(LaneId lane) const;
+    bool isLow() const;   // no height for the tokens as a third panel
     double speedUpAt(std::size_t pair, std::size_t step) const;   // NaN where there is none
     void appendTokens();
+    void limitAxes();
+    // Says what lies above the end of a panel's axis.
+    void noteOutliers(PlotOverlayData& marks, int panel, const std::vector<std::vector<double>>& curves, bool duration) const;
     void labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis) const;
     void labelTokens(PlotOverlayData& marks) const;
 
     QComboBox* m_sumBox;
     QComboBox* m_scaleBox;
+    QComboBox* m_lanesBox;
+    bool m_lanesChosen = false;   // by the user
+    bool m_low = false;           // as built
     std::vector<Lane> m_lanes;
     std::vector<Pair> m_pairs;
     std::vector<Ratio> m_ratios;
+    // What the curves of single steps hold: decode times of the lanes that are shown, speed-ups of the pairs.
+    std::vector<std::vector<double>> m_shownTimes, m_shownRatios;
     LaneId m_tokenLane;           // cached lane of the lowest panel
     LaneId m_tokenTwin;           // uncached lane with its weights, or none
     int m_ratioPanel = -1, m_tokenPanel = -1;

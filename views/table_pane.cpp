@@ -12,6 +12,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace kvloupe {
@@ -40,8 +41,14 @@ TablePane::TablePane(QString id, QString title, Cursor* cursor, QWidget* parent)
     setEmbedded(m_body);
 }
 
-void TablePane::setModel(QAbstractItemModel* model, double rowHeight) {
+void TablePane::setModel(QAbstractItemModel* model, double rowHeight, double leastRowHeight) {
     m_table->setModel(model);
+    m_leastRowHeight = leastRowHeight;
+    if (leastRowHeight < rowHeight) {
+        connect(model, &QAbstractItemModel::modelReset, this, &TablePane::sizeRows);
+        connect(model, &QAbstractItemModel::rowsInserted, this, &TablePane::sizeRows);
+        connect(model, &QAbstractItemModel::rowsRemoved, this, &TablePane::sizeRows);
+    }
     m_table->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     m_rowHeight = rowHeight;
 }
@@ -51,6 +58,7 @@ bool TablePane::restyle() {
     m_look = &palette_();
     m_scale = unit();
     styleTable(m_table, palette_(), m_rowHeight, unit());
+    sizeRows();
     m_bar->setFont(textFont(11));
     for (QWidget* child : m_bar->findChildren<QWidget*>(Qt::FindDirectChildrenOnly)) child->setFont(textFont(11));
     m_footer->setFont(textFont(11));
@@ -60,6 +68,21 @@ bool TablePane::restyle() {
     m_body->setPalette(colours);
     m_body->setAutoFillBackground(true);
     return true;
+}
+
+void TablePane::sizeRows() {
+    const int rows = m_table->model() ? m_table->model()->rowCount() : 0;
+    if (rows == 0 || m_leastRowHeight >= m_rowHeight) return;
+    const double fitting = std::clamp(m_table->viewport()->height() / unit() / rows, m_leastRowHeight, m_rowHeight);
+    const int height = static_cast<int>(fitting * unit());
+    if (m_table->verticalHeader()->defaultSectionSize() != height) m_table->verticalHeader()->setDefaultSectionSize(height);
+}
+
+bool TablePane::footerHasRoom() const {
+    const int rows = m_table->model() ? m_table->model()->rowCount() : 0;
+    if (rows == 0 || m_leastRowHeight >= m_rowHeight) return true;
+    const double room = m_body->height() - m_table->horizontalHeader()->height(), least = rows * std::floor(m_leastRowHeight * unit());
+    return room - m_footer->heightForWidth(m_body->width()) >= least || room < least;
 }
 
 std::vector<int> TablePane::columnsByWeight() const {
@@ -100,7 +123,10 @@ void TablePane::sizeColumns() {
 }
 
 bool TablePane::eventFilter(QObject* object, QEvent* event) {
-    if (object == m_table->viewport() && event->type() == QEvent::Resize) sizeColumns();
+    if (object == m_table->viewport() && event->type() == QEvent::Resize) {
+        sizeRows();
+        sizeColumns();
+    }
     return View::eventFilter(object, event);
 }
 
@@ -120,12 +146,12 @@ void TablePane::setFooter(const QString& text) {
 void TablePane::showFooter() {
     QString text = m_footerText;
     if (m_leftOut > 0) {
-        if (!text.isEmpty()) text += QLatin1Char('\n');
+        if (!text.isEmpty()) text += QStringLiteral(" · ");
         text += (m_leftOut == 1 ? tr("1 column has no room: widen the view, or export it as CSV.")
                                 : tr("%1 columns have no room: widen the view, or export it as CSV.").arg(m_leftOut));
     }
     if (text != m_footer->text()) m_footer->setText(text);
-    m_footer->setVisible(!text.isEmpty());
+    m_footer->setVisible(!text.isEmpty() && footerHasRoom());
 }
 
 void TablePane::showBar() { m_bar->show(); }
@@ -135,8 +161,7 @@ QString TablePane::csv() const { return tableCsv(*m_table->model()); }
 void TablePane::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const double footer = m_footerText.isEmpty() ? 0 : canvas.u(22);
-    paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight,
-               columnsByWeight());
+    paintTable(canvas, area.adjusted(0, 0, 0, -footer), *m_table->model(), 0, m_rowHeight, columnsByWeight(), m_leastRowHeight);
     if (footer > 0)
         canvas.text(QRectF(area.left() + canvas.u(10), area.bottom() - footer, area.width() - canvas.u(20), footer),
                     m_footerText, {11, QFont::Normal, palette_().ink2, false});

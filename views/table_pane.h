@@ -25,8 +25,9 @@ public:
     QTableView* table() const { return m_table; }
 
 protected:
-    // rowHeight: at 100 %. Call once.
-    void setModel(QAbstractItemModel* model, double rowHeight);
+    // Heights of rows at 100 %; where all rows do not fit, they shrink to the least one. Call once.
+    void setModel(QAbstractItemModel* model, double rowHeight, double leastRowHeight);
+    void setModel(QAbstractItemModel* model, double rowHeight) { setModel(model, rowHeight, rowHeight); }
     // Look of the table for theme and font scale; call from refresh(). Returns true when it changed.
     bool restyle();
     // Column widths from their contents.
@@ -38,11 +39,16 @@ protected:
     int columnNeeds(int column) const;
     void setFooter(const QString& text);
     void showFooter();
+    // The line below gives way where it would push a row of a table that shrinks out of sight.
+    bool footerHasRoom() const;
+    int columnsLeftOut() const { return m_leftOut; }
     QHBoxLayout* bar() const { return m_barLayout; }
     void showBar();
     bool eventFilter(QObject* object, QEvent* event) override;  // the table's room changed
 
 private:
+    void sizeRows();
+
     QWidget* m_body;
     QWidget* m_bar;
     QHBoxLayout* m_barLayout;
@@ -50,7 +56,7 @@ private:
     QLabel* m_footer;
     QString m_footerText;
     int m_leftOut = 0;
-    double m_rowHeight = 24;
+    double m_rowHeight = 24, m_leastRowHeight = 24;
     const Palette* m_look = nullptr;
     double m_scale = 0;
 };

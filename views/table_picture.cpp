@@ -11,6 +11,7 @@
 #include <QTableView>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace kvloupe {
@@ -175,12 +176,15 @@ void styleTable(QTableView* table, const Palette& palette, double rowHeight, dou
 }
 
 void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow,
-                double rowHeightAtFull, const std::vector<int>& byWeight) {
+                double rowHeightAtFull, const std::vector<int>& byWeight, double leastRowHeight) {
     const int columns = model.columnCount(), rows = model.rowCount();
     if (columns == 0) return;
-    const double rowHeight = canvas.u(rowHeightAtFull), padding = canvas.u(12);
+    double rowHeight = canvas.u(rowHeightAtFull);
+    const double padding = canvas.u(12), room = area.height() - canvas.u(24);
+    if (leastRowHeight > 0 && leastRowHeight < rowHeightAtFull && rows > firstRow)
+        rowHeight = std::clamp(std::floor(room / (rows - firstRow)), canvas.u(leastRowHeight), rowHeight);
     const TextStyle headStyle{11.5, QFont::Normal, canvas.colours().ink2, false};
-    const int fitting = std::max(0, static_cast<int>((area.height() - canvas.u(24)) / rowHeight));
+    const int fitting = std::max(0, static_cast<int>(room / rowHeight));
     const bool cut = rows - firstRow > fitting;
     const int shown = std::min(rows - firstRow, cut ? fitting - 1 : fitting);
 

@@ -42,9 +42,9 @@ void styleTable(QTableView* table, const Palette& palette, double rowHeight, dou
 // Header and as many rows from `firstRow` as fit; a last line says how many are left out. rowHeight: at 100 %;
 // tables with rows higher than 19 (lanes, stages) spread their columns over the width. byWeight: columns, the most telling
 // first; in a narrow area the last of them are left out, and a line below says so. Empty: all are drawn, and the widest give
-// way.
+// way. leastRowHeight: rows shrink to it where they do not all fit; 0: they keep their height.
 void paintTable(const Canvas& canvas, const QRectF& area, const QAbstractItemModel& model, int firstRow = 0,
-                double rowHeight = 19, const std::vector<int>& byWeight = {});
+                double rowHeight = 19, const std::vector<int>& byWeight = {}, double leastRowHeight = 0);
 
 // RFC 4180: header row, then all rows.
 QString tableCsv(const QAbstractItemModel& model);

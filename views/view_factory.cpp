@@ -6,13 +6,18 @@
 #include "views/free_runs_view.h"
 #include "views/split_view.h"
 #include "views/kv_bytes_view.h"
+#include "views/ledger_view.h"
 #include "views/logits_view.h"
+#include "views/parameters_view.h"
+#include "views/quality_view.h"
 #include "views/attention_view.h"
+#include "views/cache_values_view.h"
 #include "views/events_view.h"
 #include "views/history_view.h"
 #include "views/genealogy_view.h"
 #include "views/inspector_view.h"
 #include "views/lanes_view.h"
+#include "views/latent_view.h"
 #include "views/layers_view.h"
 #include "views/requests_view.h"
 #include "views/roofline_view.h"
@@ -27,6 +32,7 @@
 #include "views/sweep_view.h"
 #include "views/time_per_token_view.h"
 #include "views/tokens_view.h"
+#include "views/window_view.h"
 
 #include <QCoreApplication>
 
@@ -59,7 +65,10 @@ constexpr Entry entries[] = {
     {"kv-bytes", QT_TRANSLATE_NOOP("kvloupe::views", "KV bytes"), "Compare", make<KvBytesView>},
     {"step-time", QT_TRANSLATE_NOOP("kvloupe::views", "Decode time per step"), "Compare", make<StepTimeView>},
     {"logits", QT_TRANSLATE_NOOP("kvloupe::views", "Logit difference"), "Compare", make<LogitsView>},
+    {"quality", QT_TRANSLATE_NOOP("kvloupe::views", "Quality"), "Compare", make<QualityView>},
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
+    {"parameters", QT_TRANSLATE_NOOP("kvloupe::views", "Parameters"), "Compare", make<ParametersView>},
+    {"ledger", QT_TRANSLATE_NOOP("kvloupe::views", "Ledger"), "Compare", make<LedgerView>},
     {"history", QT_TRANSLATE_NOOP("kvloupe::views", "Block history"), "Memory", make<HistoryView>},
     {"split", QT_TRANSLATE_NOOP("kvloupe::views", "Memory split"), "Memory", make<SplitView>},
     {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},
@@ -73,6 +82,9 @@ constexpr Entry entries[] = {
     {"time-per-token", QT_TRANSLATE_NOOP("kvloupe::views", "Time per token"), "Profile", make<TimePerTokenView>},
     {"stages", QT_TRANSLATE_NOOP("kvloupe::views", "Stages"), "Profile", make<StagesView>},
     {"sweep", QT_TRANSLATE_NOOP("kvloupe::views", "Length sweep"), "Profile", make<SweepView>},
+    {"cache-values", QT_TRANSLATE_NOOP("kvloupe::views", "Cache values"), "More", make<CacheValuesView>},
+    {"latent", QT_TRANSLATE_NOOP("kvloupe::views", "Latent"), "More", make<LatentView>},
+    {"window", QT_TRANSLATE_NOOP("kvloupe::views", "Window"), "More", make<WindowView>},
 };
 
 }  // namespace

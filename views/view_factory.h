@@ -19,7 +19,7 @@ class View;
 struct ViewDescription {
     QString id;
     QString title;  // translated
-    QString tab;    // "Step", "Compare", "Memory", "Profile", not translated; the window translates tab names
+    QString tab;    // "Step", "Compare", "Memory", "Profile", "More", not translated; the window translates tab names
 };
 
 // In the order of the contract.

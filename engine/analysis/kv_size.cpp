@@ -76,7 +76,8 @@ Result<std::vector<KvLayerSize>> kv_layers(const ModelConfig& config, const Cach
             return KvPlane::of(format, part, heads, width, block_size_of(format));
         };
         const Result<KvPlane> keys =
-            plane(precision.keys, KvPart::keys, layer.latent ? config.latent.kv_rank : config.head_dim);
+            plane(precision.keys, KvPart::keys,
+                  layer.latent ? config.latent_width(static_cast<std::uint32_t>(layers.size())) : config.head_dim);
         if (!keys) return keys.error();
         const Result<KvPlane> values =
             plane(precision.values, KvPart::values, layer.latent ? config.latent.rotary_dim : config.head_dim);

@@ -30,7 +30,8 @@ std::string row_formula(const KvPlane& plane, const std::string& one) {
     const std::uint64_t scales = (plane.row_block_bytes - plane.block_size * plane.code_bytes) / plane.block_size;
     text += grouped(plane.code_bytes + scales) + " B (" + counted(plane.width(), "value") + " in " +
             std::string(name_of(plane.format.dtype));
-    if (scales > 0) text += ", " + grouped(scales) + " B of scales";
+    if (scales > 0)
+        text += ", " + grouped(scales) + (plane.scale_begin > plane.block_size * plane.code_bytes ? " B of scales and padding" : " B of scales");
     else if (plane.format.scale == KvScale::joint) text += ", scales with K";
     return text + ")";
 }
@@ -48,6 +49,7 @@ std::string formula_of(std::uint32_t layers, const KvLayerSize& each) {
     const bool same_bytes = plain(each.keys) && plain(each.values) &&
                             bytes_per_pack(each.keys.format.dtype) == bytes_per_pack(each.values.format.dtype);
     if (each.latent) {
+        if (each.values.width() == 0) return of_layers + latent_formula(each.keys, "latent values");  // no rotary key beside it
         if (same_bytes)
             return of_layers + "(" + grouped(each.keys.width()) + " latent + " + grouped(each.values.width()) +
                    " rotary values) × " + grouped(bytes_per_pack(each.keys.format.dtype)) + " B";
@@ -63,8 +65,9 @@ std::string model_text(const SizeReport& report) {
     const ModelConfig& config = report.model.config;
     std::string text = config.attention_variant() + ", " + counted(config.layers, "layer") + ", ";
     if (config.latent.present())
-        text += counted(config.query_heads, "query head") + " over a latent of " + grouped(config.latent.kv_rank) +
-                " + " + grouped(config.latent.rotary_dim);
+        text += counted(config.query_heads, "query head") + " over a latent of " + (config.latent.late_rotation ? "at most " : "") +
+                grouped(config.latent.kv_rank) +
+                (config.latent.late_rotation ? " values" : " + " + grouped(config.latent.rotary_dim));
     else
         text += counted(config.query_heads, "query head") + ", " + counted(config.kv_heads, "KV head") + " of " +
                 grouped(config.head_dim);

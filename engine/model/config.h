@@ -112,6 +112,16 @@ struct ModelConfig {
         const bool local = layer < layer_shapes.size() && layer_shapes[layer].local_rotary;
         return {local ? rope_local_theta : rope_theta, rotary_dim, rotary_layout, local ? RotaryScaling{} : rotary_scaling};
     }
+    // Latents with late rotation of those widths, one for every layer, in place of keys and values; layer_shapes are there.
+    void make_latents(const std::vector<std::uint32_t>& widths) {
+        latent = {};
+        latent.nope_dim = latent.value_dim = head_dim;
+        latent.late_rotation = true;
+        for (std::uint32_t i = 0; i < layers; ++i) {
+            layer_shapes[i].latent_width = widths[i];
+            latent.kv_rank = widths[i] > latent.kv_rank ? widths[i] : latent.kv_rank;
+        }
+    }
     // layer_shapes of a model whose layers are all alike, from the fields above.
     void make_uniform() { layer_shapes.assign(layers, {query_heads, kv_heads, intermediate, 0, 0, false, false}); }
 };

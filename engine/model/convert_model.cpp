@@ -23,12 +23,50 @@ std::vector<float> joint_projection(const LayerWeights& layer) {
     return both;
 }
 
-// Late rotation in all layers; widths are the layers' own.
-void set_shape(ModelConfig& config, std::uint32_t widest) {
-    config.latent = {};
-    config.latent.kv_rank = widest;
-    config.latent.nope_dim = config.latent.value_dim = config.head_dim;
-    config.latent.late_rotation = true;
+// What a layer's joint projection can have at most.
+std::uint64_t projection_rank(const ModelConfig& config, const LayerShape& layer) {
+    return std::min<std::uint64_t>(2 * std::uint64_t{layer.kv_heads} * config.head_dim, config.hidden);
+}
+
+Result<ModelConfig> with_fewer_heads(ModelConfig config, const ConvertOptions& options) {
+    const std::uint32_t heads = options.to == ConvertOptions::Target::mqa ? 1 : options.kv_heads;
+    bool same = true;
+    for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
+        const std::uint32_t has = config.layer_shapes[layer].kv_heads;
+        same = same && has == heads;
+        if (heads == 0 || has % heads != 0)
+            return Error{"kv_heads: " + number(heads) + " does not divide the " + number(has) + " KV heads of layer " + number(layer) +
+                             " of '" + config.name + "'", "Give a divisor of " + number(has) + "."};
+    }
+    if (same)
+        return Error{"'" + config.name + "' has " + number(heads) + " KV head" + (heads == 1 ? "" : "s") + " already",
+                     "Give fewer heads, or leave the conversion out."};
+    for (LayerShape& layer : config.layer_shapes) layer.kv_heads = heads;
+    config.kv_heads = heads;
+    return config;
+}
+
+Result<ModelConfig> with_latents(ModelConfig config, const ConvertOptions& options) {
+    const LayerShape& first = config.layer_shapes.front();
+    const std::uint64_t rank = projection_rank(config, first);
+    for (const LayerShape& layer : config.layer_shapes)
+        if (layer.kv_heads != first.kv_heads || layer.query_heads != first.query_heads)
+            return Error{"The layers of '" + config.name + "' have different numbers of heads, for which latents are not made",
+                         "Choose another model."};
+    if (options.width > rank)
+        return Error{"width: " + number(options.width) + " is beyond the projection, whose rank is at most " + number(rank) + " (" +
+                         number(2 * std::uint64_t{first.kv_heads} * config.head_dim) + " rows of keys and values by " +
+                         number(config.hidden) + ")",
+                     "Give a width from 1 to " + number(rank) + "."};
+    const std::uint64_t least = config.layers, most = rank * config.layers;
+    if (options.width == 0 && (options.budget < least || options.budget > most))
+        return Error{"budget: " + number(options.budget) + " values for " + number(config.layers) + " layers is out of range",
+                     "Give " + number(least) + " to " + number(most) + ", the sum of all layers' widths."};
+    std::vector<std::uint32_t> widths(config.layers, options.width > 0 ? options.width : options.budget / config.layers);
+    if (options.width == 0)
+        for (std::uint32_t i = 0; i < options.budget % config.layers; ++i) ++widths[i];
+    config.make_latents(widths);
+    return config;
 }
 
 class Converter {
@@ -40,9 +78,7 @@ public:
     }
 
     Result<std::shared_ptr<const Model>> convert() {
-        if (m_config.latent.present())
-            return Error{"'" + m_config.name + "' keeps latents already, there are no KV heads to convert",
-                         "Choose a model with MHA or GQA."};
+        if (auto possible = converted_config(m_config, m_options); !possible) return possible.error();
         return m_options.to == ConvertOptions::Target::mla ? to_latents() : to_fewer_heads();
     }
 
@@ -58,17 +94,6 @@ private:
 
     Result<std::shared_ptr<const Model>> to_fewer_heads() {
         const std::uint32_t heads = m_options.to == ConvertOptions::Target::mqa ? 1 : m_options.kv_heads;
-        bool same = true;
-        for (std::uint32_t layer = 0; layer < m_config.layers; ++layer) {
-            const std::uint32_t has = m_config.layer_shapes[layer].kv_heads;
-            same = same && has == heads;
-            if (heads == 0 || has % heads != 0)
-                return Error{"kv_heads: " + number(heads) + " does not divide the " + number(has) + " KV heads of layer " + number(layer) +
-                                 " of '" + m_config.name + "'", "Give a divisor of " + number(has) + "."};
-        }
-        if (same)
-            return Error{"'" + m_config.name + "' has " + number(heads) + " KV head" + (heads == 1 ? "" : "s") + " already",
-                         "Give fewer heads, or leave the conversion out."};
         ConvertedTensors result(m_source);
         result.config().layer_shapes = m_config.layer_shapes;
         for (std::uint32_t layer = 0; layer < m_config.layers; ++layer) {
@@ -78,30 +103,10 @@ private:
         return result.finish(m_options.text());
     }
 
-    Result<void> check_latent() const {
-        const LayerShape& first = m_config.layer_shapes.front();
-        const std::uint64_t rows = 2 * std::uint64_t{first.kv_heads} * m_config.head_dim;
-        const std::uint64_t rank = std::min<std::uint64_t>(rows, m_config.hidden);
-        for (const LayerShape& layer : m_config.layer_shapes)
-            if (layer.kv_heads != first.kv_heads || layer.query_heads != first.query_heads)
-                return Error{"The layers of '" + m_config.name + "' have different numbers of heads, for which latents are not made",
-                             "Choose another model."};
-        if (m_options.width > rank)
-            return Error{"width: " + number(m_options.width) + " is beyond the projection, whose rank is at most " + number(rank) + " (" +
-                             number(rows) + " rows of keys and values by " + number(m_config.hidden) + ")",
-                         "Give a width from 1 to " + number(rank) + "."};
-        const std::uint64_t least = m_config.layers, most = rank * m_config.layers;
-        if (m_options.width == 0 && (m_options.budget < least || m_options.budget > most))
-            return Error{"budget: " + number(m_options.budget) + " values for " + number(m_config.layers) + " layers is out of range",
-                         "Give " + number(least) + " to " + number(most) + ", the sum of all layers' widths."};
-        if (m_options.by == ConvertOptions::Measure::sensitivity && m_calibration == nullptr)
-            return Error{"by: 'sensitivity' needs a text on which the model is measured", "Give \"by\": \"energy\"."};
-        return {};
-    }
-
     Result<std::shared_ptr<const Model>> to_latents() {
-        if (auto checked = check_latent(); !checked) return checked.error();
         const bool weighed = m_options.by == ConvertOptions::Measure::sensitivity;
+        if (weighed && m_calibration == nullptr)
+            return Error{"by: 'sensitivity' needs a text on which the model is measured", "Give \"by\": \"energy\"."};
         for (std::uint32_t layer = 0; layer < m_config.layers; ++layer) {
             if (auto begun = begin_layer(layer); !begun) return begun.error();
             const std::vector<float> both = joint_projection(m_source->layers[layer]);
@@ -127,7 +132,7 @@ private:
     Result<std::shared_ptr<const Model>> with_widths(const std::vector<std::uint32_t>& widths, const std::string& text) const {
         ConvertedTensors result(m_source);
         result.config().layer_shapes = m_config.layer_shapes;
-        set_shape(result.config(), *std::max_element(widths.begin(), widths.end()));
+        result.config().make_latents(widths);
         for (std::uint32_t layer = 0; layer < m_config.layers; ++layer)
             result.set_latent(layer, widths[layer], m_factors[layer].down(widths[layer]), m_factors[layer].up(widths[layer]));
         return result.finish(text);
@@ -179,6 +184,15 @@ Error too_large(const Model& model, const std::exception& failure) {
 
 }  // namespace
 
+Result<ModelConfig> converted_config(const ModelConfig& config, const ConvertOptions& options) {
+    if (config.latent.present())
+        return Error{"'" + config.name + "' keeps latents already, there are no KV heads to convert", "Choose a model with MHA or GQA."};
+    ModelConfig shaped = config;
+    if (shaped.layer_shapes.empty()) shaped.make_uniform();
+    return options.to == ConvertOptions::Target::mla ? with_latents(std::move(shaped), options)
+                                                     : with_fewer_heads(std::move(shaped), options);
+}
+
 Result<std::shared_ptr<const Model>> convert_model(std::shared_ptr<const Model> model, const ConvertOptions& options,
                                                    const LoadOptions& run, const ConvertCalibration* calibration) {
     try {
@@ -194,7 +208,7 @@ Result<std::shared_ptr<const Model>> expose_inputs(std::shared_ptr<const Model> 
         if (config.layer_shapes.empty()) config.make_uniform();
         ConvertedTensors result(model);
         result.config().layer_shapes = config.layer_shapes;
-        set_shape(result.config(), config.hidden);
+        result.config().make_latents(std::vector<std::uint32_t>(config.layers, config.hidden));
         std::vector<float> identity(std::size_t{config.hidden} * config.hidden, 0.0f);
         for (std::size_t i = 0; i < config.hidden; ++i) identity[i * (config.hidden + std::size_t{1})] = 1;
         for (std::uint32_t layer = 0; layer < config.layers; ++layer)

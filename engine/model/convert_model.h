@@ -29,13 +29,18 @@ struct ConvertCalibration {
     std::function<Result<double>(std::shared_ptr<const Model>)> loss;
 };
 
+// The configuration that a model of this one would have after the conversion, but for its parameters; widths that share a budget
+// are as even as can be. Errors: heads that do not divide, a width beyond the projection, a budget out of range, what is a
+// latent already.
+Result<ModelConfig> converted_config(const ModelConfig& config, const ConvertOptions& options);
+
 // calibration: needed by sensitivity, where the factorisation's error is weighed with the covariances. A budget is then shared
 // by what layers cost: the loss is measured with one layer at the mean width and at half of it, all others at full width, and a
 // layer's weight is what the loss grew by, divided by the share of its squared singular values that was cut off; its singular
 // values count by that weight, as by energy they count alike.
 // The model is not changed; the result keeps it alive and shares what is not converted. Matrices stay in their float type, or
 // become f16 where they were quantised. weights_id is equal for equal sources and options.
-// Errors: heads that do not divide, a width beyond the projection, a budget out of range, what is a latent already, cancelled.
+// Errors: those of converted_config(), a sensitivity without a calibration, the calibration's, cancelled.
 Result<std::shared_ptr<const Model>> convert_model(std::shared_ptr<const Model> model, const ConvertOptions& options,
                                                    const LoadOptions& run = {}, const ConvertCalibration* calibration = nullptr);
 

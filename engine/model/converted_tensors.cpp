@@ -79,7 +79,7 @@ void ConvertedTensors::pool_heads(std::uint32_t layer, std::uint32_t heads) {
 }
 
 void ConvertedTensors::set_latent(std::uint32_t layer, std::uint32_t width, std::span<const float> down, std::span<const float> up) {
-    LayerShape& shape = m_model->config.layer_shapes[layer];
+    const LayerShape& shape = m_model->config.layer_shapes[layer];
     LayerWeights& weights = m_model->layers[layer];
     const std::uint64_t head = m_model->config.head_dim, rows = std::uint64_t{shape.kv_heads} * head;
     // Head by head its keys, then its values, as latent attention has them (model.h).
@@ -93,7 +93,6 @@ void ConvertedTensors::set_latent(std::uint32_t layer, std::uint32_t width, std:
     weights.latent.key_value_up = make(weights.key.name + " and values, up", type, 2 * rows, width, turned);
     weights.key = {};
     weights.value = {};
-    shape.latent_width = width;
 }
 
 void ConvertedTensors::count_parameters() {

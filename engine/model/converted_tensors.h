@@ -24,7 +24,7 @@ public:
     // Keys and values of `heads` heads, each the mean of neighbouring ones. heads divides the layer's.
     void pool_heads(std::uint32_t layer, std::uint32_t heads);
     // Keys and values of a layer as up · down: down (width, hidden), up (2 * kv_heads * head_dim, width), the rows of all keys
-    // before those of all values. The configuration's latent is the caller's.
+    // before those of all values. The configuration is the caller's (ModelConfig::make_latents).
     void set_latent(std::uint32_t layer, std::uint32_t width, std::span<const float> down, std::span<const float> up);
     // text: of the options, for the name and weights_id. Errors: a value beyond the type's range.
     Result<std::shared_ptr<const Model>> finish(const std::string& text);

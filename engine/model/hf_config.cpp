@@ -6,6 +6,7 @@
 #include "engine/model/message.h"
 
 #include <exception>
+#include <optional>
 
 namespace kvloupe {
 
@@ -28,6 +29,7 @@ public:
             !read_hf_experts(m_text, family, model) || !read_hf_windows(m_text, family, model) ||
             !read_hf_rotary(m_text, family, model))
             return m_text.error;
+        if (m_latents && !read_late_latents(*m_latents, family, model)) return m_latents->error;
         take_first_layer();
         if (!read_storage() || !read_tokens()) return m_root.error;
         return check_config(model, m_path);
@@ -47,6 +49,7 @@ private:
             return m_root.fail("key 'architectures' is " + describe(*classes) + ", not an array of names");
         if (!type && !classes)
             return m_root.fail("has neither 'model_type' nor 'architectures', so its architecture is unknown");
+        if (type && *type == late_latent_type) return read_converted();
         if (type) {
             m_family = family_of_type(type->get_ref<const std::string&>());
             if (!m_family) return unknown(type->get<std::string>());
@@ -62,6 +65,24 @@ private:
         }
         config.model.architecture = m_family->architecture;
         if (!type) m_root.assume("model_type", config.model.architecture);
+        return true;
+    }
+
+    // The family of the model that was converted; its class is KVLoupe's own, so that no other program takes it for the family's.
+    bool read_converted() {
+        const json* const latents = m_root.find({late_latent_type});
+        if (!latents || !latents->is_object()) return m_root.fail("has no object 'kvloupe_latent', which describes its latents");
+        m_latents.emplace(*latents, m_path + ": kvloupe_latent", config.model.assumed, "kvloupe_latent.");
+        std::string type;
+        if (!m_latents->find({"model_type"}))
+            return m_root.fail("'kvloupe_latent' has no 'model_type' of the model that was converted");
+        if (!m_latents->read_name("model_type", type)) {
+            m_root.error = m_latents->error;
+            return false;
+        }
+        m_family = family_of_type(type);
+        if (!m_family) return unknown(type);
+        config.model.architecture = m_family->architecture;
         return true;
     }
 
@@ -128,6 +149,7 @@ private:
     const std::string& m_path;
     HfConfigReader m_root, m_text;
     const HfFamily* m_family = nullptr;
+    std::optional<HfConfigReader> m_latents;  // of a model that KVLoupe converted
 };
 
 }  // namespace

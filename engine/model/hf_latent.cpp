@@ -3,6 +3,8 @@
 #include "engine/model/hf_parts.h"
 #include "engine/model/message.h"
 
+#include <algorithm>
+
 namespace kvloupe {
 
 // The widths of the parts have no usable default: a file that leaves one out is broken, or of another architecture.
@@ -29,6 +31,20 @@ bool read_hf_latent(HfConfigReader& reader, const HfFamily& family, ModelConfig&
     bool adjacent = true;
     if (!reader.read_flag("rope_interleave", adjacent)) return false;
     model.rotary_layout = adjacent ? RotaryLayout::adjacent : RotaryLayout::half_split;
+    return true;
+}
+
+bool read_late_latents(HfConfigReader& reader, const HfFamily& family, ModelConfig& model) {
+    if (family.is_deepseek()) return reader.fail("a " + std::string(family.architecture) + " model keeps latents of its own");
+    const LayerShape& first = model.layer_shapes.front();
+    for (const LayerShape& layer : model.layer_shapes)
+        if (layer.kv_heads != first.kv_heads || layer.query_heads != first.query_heads)
+            return reader.fail("its layers have different numbers of heads, for which latents are not made");
+    const std::uint64_t rank = std::min<std::uint64_t>(2 * std::uint64_t{first.kv_heads} * model.head_dim, model.hidden);
+    if (!reader.find({"widths"})) return reader.fail("has no 'widths' of its latents");
+    std::vector<std::uint32_t> widths;
+    if (!reader.read_counts({"widths"}, rank, model.layers, 0, widths)) return false;
+    model.make_latents(widths);
     return true;
 }
 

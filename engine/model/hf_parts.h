@@ -9,11 +9,18 @@
 
 namespace kvloupe {
 
+// model_type and class of a model that KVLoupe converted to latents; the key of the same name says what it was.
+inline constexpr const char* late_latent_type = "kvloupe_latent";
+inline constexpr const char* late_latent_class = "KvloupeLatentForCausalLM";
+
 // hf_sizes.cpp: widths, head counts (one or one per layer), norms, activation, biases, Gemma's scales and caps.
 bool read_hf_sizes(HfConfigReader& reader, const HfFamily& family, ModelConfig& model);
 
 // hf_latent.cpp: multi-head latent attention of the DeepSeek families; sets head_dim and rotary_dim.
 bool read_hf_latent(HfConfigReader& reader, const HfFamily& family, ModelConfig& model);
+
+// hf_latent.cpp: latents with late rotation, as KVLoupe saves what it converted (save_model.h); behind sizes and windows.
+bool read_late_latents(HfConfigReader& reader, const HfFamily& family, ModelConfig& model);
 
 // hf_experts.cpp: which layers have experts, how many, and how they are chosen.
 bool read_hf_experts(HfConfigReader& reader, const HfFamily& family, ModelConfig& model);

@@ -56,7 +56,7 @@ private:
         const std::uint64_t hidden = m_config.hidden;
         const std::uint64_t values = m_config.latent.present() ? m_config.latent.value_dim : m_config.head_dim;
         if (!norm(name(m_names.attention_norm), hidden, layer.attention_norm) ||
-            !(m_config.latent.present() ? assign_latent(shape, layer) : assign_attention(shape, layer)) ||
+            !assign_cached(index, shape, layer) ||
             !m_taker.matrix(name(m_names.attention_out), hidden, shape.query_heads * values, layer.attention_out) ||
             !norm(name(m_names.ffn_norm), hidden, layer.ffn_norm))
             return false;
@@ -70,13 +70,30 @@ private:
                             layer.down);
     }
 
+    bool assign_cached(std::uint32_t index, const LayerShape& shape, LayerWeights& layer) {
+        if (!m_config.latent.present()) return assign_attention(shape, layer);
+        if (m_config.latent.late_rotation) return assign_late_latent(shape, m_config.latent_width(index), layer);
+        return assign_latent(shape, layer);
+    }
+
     bool assign_attention(const LayerShape& shape, LayerWeights& layer) {
-        const std::uint64_t hidden = m_config.hidden, width = m_config.head_dim;
-        const std::uint64_t queries = shape.query_heads * width, keys = shape.kv_heads * width;
-        if (!m_taker.matrix(name(m_names.query), queries, hidden, layer.query) ||
-            !m_taker.matrix(name(m_names.key), keys, hidden, layer.key) ||
-            !m_taker.matrix(name(m_names.value), keys, hidden, layer.value))
-            return false;
+        const std::uint64_t keys = std::uint64_t{shape.kv_heads} * m_config.head_dim;
+        return m_taker.matrix(name(m_names.query), std::uint64_t{shape.query_heads} * m_config.head_dim, m_config.hidden, layer.query) &&
+               m_taker.matrix(name(m_names.key), keys, m_config.hidden, layer.key) &&
+               m_taker.matrix(name(m_names.value), keys, m_config.hidden, layer.value) && assign_head_parts(shape, layer);
+    }
+
+    // Latents that a layer's keys and values are made from before they get what belongs to heads.
+    bool assign_late_latent(const LayerShape& shape, std::uint64_t width, LayerWeights& layer) {
+        const std::uint64_t rows = 2 * std::uint64_t{shape.kv_heads} * m_config.head_dim;
+        return m_taker.matrix(name(m_names.query), std::uint64_t{shape.query_heads} * m_config.head_dim, m_config.hidden, layer.query) &&
+               m_taker.matrix(name(m_names.key_value_down), width, m_config.hidden, layer.latent.key_value_down) &&
+               m_taker.matrix(name(m_names.key_value_up), rows, width, layer.latent.key_value_up) && assign_head_parts(shape, layer);
+    }
+
+    // Biases and norms of query, key and value heads.
+    bool assign_head_parts(const LayerShape& shape, LayerWeights& layer) {
+        const std::uint64_t width = m_config.head_dim, queries = shape.query_heads * width, keys = shape.kv_heads * width;
         if (m_config.attention_bias && (!m_taker.vector(name(m_names.query_bias), queries, layer.query_bias) ||
                                         !m_taker.vector(name(m_names.key_bias), keys, layer.key_bias) ||
                                         !m_taker.vector(name(m_names.value_bias), keys, layer.value_bias)))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/model/save_model.h"
 
+#include "engine/model/hf_parts.h"
 #include "engine/model/json_document.h"
 #include "engine/model/message.h"
 #include "engine/model/safetensors.h"
@@ -41,9 +42,6 @@ public:
     Saver& operator=(const Saver&) = delete;
 
     Result<void> save() {
-        if (m_model.config.latent.late_rotation)
-            return Error{"'" + m_model.config.name + "' keeps latents whose keys are turned late, which no model file describes",
-                         "Convert in the scenario instead; models with fewer KV heads can be saved."};
         const fs::path from = m_root->files.empty() ? fs::path() : fs::path(m_root->files.front()->path()).parent_path();
         std::error_code failed;
         if (from.empty() || !fs::exists(from / "config.json", failed) || !fs::exists(from / "tokenizer.json", failed))
@@ -82,10 +80,14 @@ private:
             for (const SafetensorsTensor& tensor : parsed->tensors)
                 m_tensors[tensor.name] = {tensor.dtype, tensor.shape, file->bytes().data() + tensor.offset, tensor.bytes};
         }
-        const TensorNames names = huggingface_names(m_model.config);
+        const TensorNames names = huggingface_names(m_root->config);
         for (std::size_t i = 0; i < m_model.layers.size(); ++i) {
             const LayerWeights &now = m_model.layers[i], &before = m_root->layers[i];
             const std::string prefix = std::string(names.layer_prefix) + std::to_string(i) + ".";
+            if (makes_latents()) {
+                put_latents(prefix, names, now.latent);
+                continue;
+            }
             replace(prefix + std::string(names.key), before.key, now.key);
             replace(prefix + std::string(names.value), before.value, now.value);
             replace(prefix + std::string(names.key_bias), before.key_bias, now.key_bias);
@@ -94,26 +96,41 @@ private:
         return {};
     }
 
-    void replace(const std::string& name, const Tensor& before, const Tensor& now) {
-        if (now.data == before.data) return;
-        // Models of text and images have a longer prefix; exactly one name ends so.
-        for (auto& [stored, tensor] : m_tensors)
-            if (stored.ends_with(name)) {
-                tensor.dtype = dtype_name(now.dtype);
-                if (tensor.shape.size() == 1) tensor.shape = {now.cols};
-                else tensor.shape = {now.rows, now.cols};
-                tensor.data = now.data;
-                tensor.bytes = now.bytes();
-                return;
-            }
+    // Latents that the folder did not have.
+    bool makes_latents() const { return m_model.config.latent.late_rotation && !m_root->config.latent.late_rotation; }
+
+    // Models of text and images have a longer prefix; exactly one name ends so.
+    std::map<std::string, SavedTensor>::iterator stored(const std::string& name) {
+        auto found = m_tensors.begin();
+        while (found != m_tensors.end() && !found->first.ends_with(name)) ++found;
+        return found;
     }
 
-    Result<void> write_config(const fs::path& from) const {
-        const auto file = MappedFile::open((from / "config.json").string());
-        if (!file) return file.error();
-        auto config = parse_json((*file)->bytes(), (*file)->path());
-        if (!config) return config.error();
-        json& text = config->contains("text_config") ? (*config)["text_config"] : *config;
+    void put_latents(const std::string& prefix, const TensorNames& before, const LatentWeights& latents) {
+        const TensorNames names = huggingface_names(m_model.config);
+        const auto key = stored(prefix + std::string(before.key));
+        const std::string outer = key->first.substr(0, key->first.size() - prefix.size() - before.key.size());
+        m_tensors.erase(key);
+        m_tensors.erase(stored(prefix + std::string(before.value)));
+        for (const auto& [name, tensor] : {std::pair(names.key_value_down, &latents.key_value_down),
+                                           std::pair(names.key_value_up, &latents.key_value_up)})
+            m_tensors[outer + prefix + std::string(name)] = {dtype_name(tensor->dtype), {tensor->rows, tensor->cols}, tensor->data,
+                                                             tensor->bytes()};
+    }
+
+    void replace(const std::string& name, const Tensor& before, const Tensor& now) {
+        if (now.data == before.data) return;
+        const auto found = stored(name);
+        if (found == m_tensors.end()) return;
+        SavedTensor& tensor = found->second;
+        tensor.dtype = dtype_name(now.dtype);
+        if (tensor.shape.size() == 1) tensor.shape = {now.cols};
+        else tensor.shape = {now.rows, now.cols};
+        tensor.data = now.data;
+        tensor.bytes = now.bytes();
+    }
+
+    void put_heads(json& text) const {
         bool alike = true;
         json heads = json::array();
         for (const LayerShape& layer : m_model.config.layer_shapes) {
@@ -122,6 +139,24 @@ private:
         }
         if (alike) text["num_key_value_heads"] = m_model.config.kv_heads;
         else text["num_key_value_heads"] = heads;
+    }
+
+    Result<void> write_config(const fs::path& from) const {
+        const auto file = MappedFile::open((from / "config.json").string());
+        if (!file) return file.error();
+        auto config = parse_json((*file)->bytes(), (*file)->path());
+        if (!config) return config.error();
+        json& text = config->contains("text_config") ? (*config)["text_config"] : *config;
+        if (makes_latents()) {
+            json widths = json::array();
+            for (std::uint32_t i = 0; i < m_model.config.layers; ++i) widths.push_back(m_model.config.latent_width(i));
+            json was = config->contains("model_type") ? config->at("model_type") : json(m_root->config.architecture);
+            (*config)[late_latent_type] = {{"model_type", std::move(was)}, {"widths", std::move(widths)}};
+            (*config)["model_type"] = late_latent_type;
+            (*config)["architectures"] = {late_latent_class};
+        } else if (!m_model.config.latent.present()) {
+            put_heads(text);
+        }
         std::ofstream out(m_part / "config.json", std::ios::binary);
         out << config->dump(2) << '\n';
         out.flush();

@@ -89,6 +89,10 @@ TensorNames huggingface_names(const ModelConfig& config) {
     names.expert_gate = "gate_proj.weight";
     names.expert_up = "up_proj.weight";
     names.expert_down = "down_proj.weight";
+    if (config.latent.late_rotation) {  // KVLoupe's own (save_model.h)
+        names.key_value_down = "self_attn.kv_latent_down.weight";
+        names.key_value_up = "self_attn.kv_latent_up.weight";
+    }
     if (config.architecture == "mixtral") {
         names.router = "block_sparse_moe.gate.weight";
         names.expert_prefix = "block_sparse_moe.experts.";

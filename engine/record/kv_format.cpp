@@ -108,8 +108,12 @@ Result<KvPlane> KvPlane::of(const KvFormat& format, KvPart part, std::uint32_t h
         else plane.scale_bytes = std::uint64_t{head_dim} / format.group * pair;
         plane.residual_page_bytes = std::uint64_t{heads} * block_size * head_dim * f16_bytes;
     }
-    const std::uint64_t token_bytes = plane.code_bytes + plane.scale_bytes;  // below 2^64 as heads and their size are 32 bits
-    if (__builtin_mul_overflow(token_bytes, std::uint64_t{block_size}, &plane.row_block_bytes) ||
+    const bool scaled = plane.scale_bytes > 0 || plane.group_scale_bytes > 0;
+    std::uint64_t scale_bytes = 0;
+    if (__builtin_mul_overflow(plane.code_bytes, std::uint64_t{block_size}, &plane.scale_begin) ||
+        (scaled && __builtin_add_overflow(plane.scale_begin, (4 - plane.scale_begin % 4) % 4, &plane.scale_begin)) ||
+        __builtin_mul_overflow(plane.scale_bytes, std::uint64_t{block_size}, &scale_bytes) ||
+        __builtin_add_overflow(plane.scale_begin, scale_bytes, &plane.row_block_bytes) ||
         __builtin_add_overflow(plane.row_block_bytes, plane.group_scale_bytes, &plane.row_block_bytes) ||
         __builtin_mul_overflow(plane.row_block_bytes, std::uint64_t{plane.rows()}, &plane.block_bytes))
         return Error{"A block of " + std::to_string(block_size) + " tokens is larger than any memory", "Use smaller blocks"};

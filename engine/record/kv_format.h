@@ -4,8 +4,8 @@
 // cache, kernels, predictions and pictures take the layout; bytes per token come from here, scales included.
 //
 // A plane is K or V of one layer: (blocks, heads, part of a head in a block). A head's part of a block holds, one after the
-// other, the codes of its block_size tokens and then their scales; so codes can be read in wide words, and what a token needs
-// is found by its offset alone. Rejected: a token's scale right behind its codes, because rows would then begin at odd
+// other, the codes of its block_size tokens and then, at the next multiple of 4 bytes, their scales; so codes can be read in wide
+// words, scales in one access, and what a token needs is found by its offset alone. Rejected: a token's scale right behind its codes, because rows would then begin at odd
 // addresses. The packs of GGUF (q8_0 …) are the public layout bit for bit and have their scales inside.
 //
 // | precision            | scales                                                          | source                       |
@@ -59,6 +59,7 @@ struct KvPlane {
     std::uint64_t code_bytes = 0;          // of a row
     std::uint64_t scale_bytes = 0;         // of a row, behind the codes of the block; 0: none, or shared with K
     std::uint64_t group_scale_bytes = 0;   // KIVI keys: of a row's block, for all its groups of tokens
+    std::uint64_t scale_begin = 0;         // of a row's block: where its scales begin, if it has any
     std::uint64_t row_block_bytes = 0;     // of a row's whole block
     std::uint64_t block_bytes = 0;         // of a block: rows() * row_block_bytes
     std::uint64_t fixed_bytes = 0;         // beside the blocks: scales per tensor or head
@@ -72,7 +73,7 @@ struct KvPlane {
         return row_block(block, row) + offset * code_bytes;
     }
     std::uint64_t scales(std::uint64_t block, std::uint32_t row, std::uint32_t offset) const {
-        return row_block(block, row) + block_size * code_bytes + offset * scale_bytes;
+        return row_block(block, row) + scale_begin + offset * scale_bytes;
     }
     // Bytes of one token, scales included; KIVI's group scales divided over the block.
     double bytes_per_token() const { return static_cast<double>(block_bytes) / block_size; }

@@ -16,11 +16,11 @@ namespace {
 
 std::int64_t wide(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
 
-std::string bytes_text(std::int64_t bytes) {
+std::string bytes_in_words(std::int64_t bytes) {
     return (bytes < 0 ? "-" : "") + grouped(static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)) + (bytes == 1 ? " byte" : " bytes");
 }
 
-std::string counted(std::uint64_t count, const std::string& one) { return grouped(count) + " " + one + (count == 1 ? "" : "s"); }
+std::string count_of(std::uint64_t count, const std::string& one) { return grouped(count) + " " + one + (count == 1 ? "" : "s"); }
 
 // Known parts of a difference.
 struct Parts {
@@ -30,7 +30,7 @@ struct Parts {
     void add(std::int64_t bytes, const std::string& why) {
         if (bytes == 0) return;
         sum += bytes;
-        text += (text.empty() ? "" : "; ") + bytes_text(bytes) + ": " + why;
+        text += (text.empty() ? "" : "; ") + bytes_in_words(bytes) + ": " + why;
     }
     void add(std::uint64_t bytes, const std::string& why) { add(wide(bytes), why); }
 };
@@ -83,7 +83,7 @@ private:
         entry.unexplained = entry.residual - parts.sum;
         entry.residual_why = parts.text;
         if (entry.unexplained == 0) return;
-        entry.residual_why += (parts.text.empty() ? "" : "; ") + bytes_text(entry.unexplained) + " that nothing explains";
+        entry.residual_why += (parts.text.empty() ? "" : "; ") + bytes_in_words(entry.unexplained) + " that nothing explains";
     }
 
     // The whole pool by the allocator's counter; none in a recording that has no such number.
@@ -121,9 +121,9 @@ private:
     static constexpr const char* rounding_why = "buffers are filled up to whole units";
 
     void pool() {
-        std::string how = counted(m_info.blocks, "block") + " × " + grouped(m_layout.block_bytes) + " B";
+        std::string how = count_of(m_info.blocks, "block") + " × " + grouped(m_layout.block_bytes) + " B";
         if (m_info.residual_pages > 0)
-            how += " + " + counted(m_info.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
+            how += " + " + count_of(m_info.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
         if (m_layout.fixed_bytes > 0) how += " + " + grouped(m_layout.fixed_bytes) + " B of scales beside the blocks";
         how += "; block 0 is the null block";
         LedgerEntry& added = entry("pool", m_layout.pool_bytes(m_info.blocks, m_info.residual_pages), how);
@@ -145,7 +145,7 @@ private:
         Parts parts;
         parts.add(spread(), spread_why);
         measure(added, m_info.block_bytes,
-                "bytes of the pool's buffers, residual pages aside ÷ " + counted(m_info.blocks, "block"), parts);
+                "bytes of the pool's buffers, residual pages aside ÷ " + count_of(m_info.blocks, "block"), parts);
     }
 
     // "16 slots × (4 layers × 512 B + 2 layers × 256 B)".
@@ -158,18 +158,18 @@ private:
             if (layer.group == fullest) ++layers[static_cast<std::uint64_t>(std::llround(layer.bytes_per_token()))];
         std::string text;
         for (const auto& [bytes, count] : layers)
-            text += (text.empty() ? "" : " + ") + counted(count, "layer") + " × " + grouped(bytes) + " B";
+            text += (text.empty() ? "" : " + ") + count_of(count, "layer") + " × " + grouped(bytes) + " B";
         const std::size_t groups = m_layout.group_block_bytes.size();
-        text = counted(m_info.block_size, "slot") + " × " + (layers.size() > 1 ? "(" + text + ")" : text);
-        return groups > 1 ? text + "; " + grouped(groups) + " cache groups share " + counted(m_layout.places, "place") : text;
+        text = count_of(m_info.block_size, "slot") + " × " + (layers.size() > 1 ? "(" + text + ")" : text);
+        return groups > 1 ? text + "; " + grouped(groups) + " cache groups share " + count_of(m_layout.places, "place") : text;
     }
 
     std::uint64_t pages_in_use() const { return m_step.residual_pages * m_layout.page_bytes; }
 
     void in_use() {
-        std::string how = counted(m_step.used_blocks, "block") + " in use × " + grouped(m_layout.block_bytes) + " B";
+        std::string how = count_of(m_step.used_blocks, "block") + " in use × " + grouped(m_layout.block_bytes) + " B";
         if (m_info.residual_pages > 0)
-            how += " + " + counted(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
+            how += " + " + count_of(m_step.residual_pages, "residual page") + " × " + grouped(m_layout.page_bytes) + " B";
         LedgerEntry& added = entry("KV in use", m_step.used_blocks * m_layout.block_bytes + pages_in_use(), how);
         Parts parts;
         parts.add(wide(m_step.used_blocks) * spread(), spread_why);
@@ -179,12 +179,12 @@ private:
     void token_slots() {
         const std::uint64_t slot = m_layout.slot_bytes();
         LedgerEntry& added = entry("token slots", m_step.slots.token * slot,
-                                   counted(m_step.slots.token, "slot") + " with a token × " + grouped(slot) + " B");
+                                   count_of(m_step.slots.token, "slot") + " with a token × " + grouped(slot) + " B");
         Parts parts;
-        parts.add(m_step.slots.reserved * slot, counted(m_step.slots.reserved, "slot") + " that will be written later");
-        parts.add(m_step.slots.internal * slot, counted(m_step.slots.internal, "slot") + " of last blocks that are never written");
-        parts.add(m_step.slots.external * slot, counted(m_step.slots.external, "slot") + " in holes that are too small");
-        parts.add(pages_in_use(), counted(m_step.residual_pages, "residual page") + " beside the blocks");
+        parts.add(m_step.slots.reserved * slot, count_of(m_step.slots.reserved, "slot") + " that will be written later");
+        parts.add(m_step.slots.internal * slot, count_of(m_step.slots.internal, "slot") + " of last blocks that are never written");
+        parts.add(m_step.slots.external * slot, count_of(m_step.slots.external, "slot") + " in holes that are too small");
+        parts.add(pages_in_use(), count_of(m_step.residual_pages, "residual page") + " beside the blocks");
         parts.add(wide(m_step.used_blocks) * spread(), spread_why);
         measure(added, m_step.kv_bytes, "blocks in use × the measured bytes of a block", parts);
     }
@@ -205,7 +205,7 @@ private:
         }
         std::string how;
         for (const auto& [kind, count] : kinds)
-            how += (how.empty() ? "" : " + ") + counted(count.first, "layer") + " × " + counted(count.second, "token") + " × " +
+            how += (how.empty() ? "" : " + ") + count_of(count.first, "layer") + " × " + count_of(count.second, "token") + " × " +
                    grouped(static_cast<std::uint64_t>(std::llround(std::get<3>(kind)))) + " B";
         LedgerEntry& added = entry("KV by formula", static_cast<std::uint64_t>(std::llround(predicted)), how);
         std::uint64_t behind = 0, unwritten = 0, shared = 0, empty = 0;
@@ -222,7 +222,7 @@ private:
         parts.add(behind, "tokens behind a window, in blocks that still hold seen ones");
         parts.add(empty, "places that a cache group leaves empty, or fills with narrower layers");
         parts.add(-wide(shared), "slots that several sequences share");
-        parts.add(pages_in_use(), counted(m_step.residual_pages, "residual page") + " beside the blocks");
+        parts.add(pages_in_use(), count_of(m_step.residual_pages, "residual page") + " beside the blocks");
         parts.add(wide(m_step.used_blocks) * spread(), spread_why);
         measure(added, m_step.kv_bytes, "blocks in use × the measured bytes of a block", parts);
     }
@@ -230,7 +230,7 @@ private:
     void scales() {
         const std::uint64_t beside = m_info.blocks * m_layout.scale_bytes;
         if (beside + m_layout.fixed_bytes == 0) return;
-        std::string how = counted(m_info.blocks, "block") + " × " + grouped(m_layout.scale_bytes) + " B of scales";
+        std::string how = count_of(m_info.blocks, "block") + " × " + grouped(m_layout.scale_bytes) + " B of scales";
         if (m_layout.fixed_bytes > 0) how += " + " + grouped(m_layout.fixed_bytes) + " B per tensor or head";
         LedgerEntry& added = entry("scales", beside + m_layout.fixed_bytes, how);
         const auto measured = counted_pool();
@@ -246,7 +246,7 @@ private:
         if (m_info.residual_pages == 0) return;
         const std::uint64_t blocks = m_layout.pool_bytes(m_info.blocks, 0);
         LedgerEntry& added = entry("residual pages", m_info.residual_pages * m_layout.page_bytes,
-                                   counted(m_info.residual_pages, "page") + " of " + counted(m_info.block_size, "token") + " in f16 × " +
+                                   count_of(m_info.residual_pages, "page") + " of " + count_of(m_info.block_size, "token") + " in f16 × " +
                                        grouped(m_layout.page_bytes) + " B");
         const auto measured = counted_pool();
         if (!measured || *measured < blocks) return;
@@ -260,7 +260,7 @@ private:
         const std::uint64_t blocks = m_info.policy.host_blocks;
         if (blocks == 0) return;
         LedgerEntry& added = entry("host blocks", blocks * m_layout.block_bytes,
-                                   counted(blocks, "host block") + " × " + grouped(m_layout.block_bytes) + " B");
+                                   count_of(blocks, "host block") + " × " + grouped(m_layout.block_bytes) + " B");
         Parts parts;
         parts.add(m_info.memory.host_rounding, "rows are filled up to whole units");
         measure(added, m_info.memory.host_blocks, "the allocator's counter for host blocks, after less before", parts);
@@ -280,7 +280,7 @@ private:
         added.measured_how = "total less free memory, as the driver says it";
         added.residual = device.residual_bytes();
         if (added.residual != 0)
-            added.residual_why = bytes_text(added.residual) + ": the driver's own context and libraries, its pages, and other programs";
+            added.residual_why = bytes_in_words(added.residual) + ": the driver's own context and libraries, its pages, and other programs";
     }
 
     const LaneRecord& m_lane;

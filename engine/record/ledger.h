@@ -21,6 +21,7 @@ struct LedgerEntry {
     std::string predicted_how;              // the formula with its numbers
     std::optional<std::uint64_t> measured;  // bytes; none where nothing counts it
     std::string measured_how;
+    Origin origin = Origin::measured;       // of `measured`: derived where it is counted from shapes and not by a counter
     std::int64_t residual = 0;              // measured - predicted, where there are both
     std::string residual_why;               // "" where it is 0 without more to say
     std::int64_t unexplained = 0;           // of the residual: what residual_why cannot account for

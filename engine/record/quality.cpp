@@ -4,7 +4,9 @@
 #include "engine/record/recording.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <map>
 
 namespace kvloupe {
 
@@ -48,6 +50,28 @@ FirstDifference summary_of(const std::vector<std::optional<std::uint32_t>>& firs
     std::sort(positions.begin(), positions.end());
     const std::size_t middle = (first_difference.size() + 1) / 2;  // of an even count the lower one
     if (middle > 0 && middle <= positions.size()) result.median = positions[middle - 1];
+    return result;
+}
+
+QualityFigure wilson(std::uint64_t right, std::uint64_t of) {
+    if (of == 0) return {};
+    constexpr double z = 1.959963984540054;  // of a normal distribution's middle 95 %
+    const double n = double(of), share = double(right) / n;
+    const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
+    const double half = z / (1 + z * z / n) * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));
+    return {share, std::max(0.0, middle - half), std::min(1.0, middle + half), of};
+}
+
+std::vector<RecallFigure> recall_by_distance(const LaneQuality& lane) {
+    std::map<std::uint32_t, std::pair<std::uint64_t, std::uint64_t>> answers;  // right, of
+    for (const RecallFigure& figure : lane.recall) {
+        if (!figure.right.measured()) continue;
+        auto& [right, of] = answers[figure.distance];
+        right += static_cast<std::uint64_t>(std::llround(figure.right.value * double(figure.right.samples)));
+        of += figure.right.samples;
+    }
+    std::vector<RecallFigure> result;
+    for (const auto& [distance, answer] : answers) result.push_back({0, distance, wilson(answer.first, answer.second)});
     return result;
 }
 

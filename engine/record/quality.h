@@ -7,7 +7,7 @@
 // Perplexity is exp(mean of -ln p(token)); the first token of a text is not predicted. KL divergence at a position is
 // sum p ln(p / q) over the vocabulary, in nats, p the reference's and q the lane's distribution. Intervals are of 95 %:
 // perplexity, KL and agreement by a bootstrap over `unit` (percentiles of 1,000 samples drawn with a fixed seed; the same samples
-// for all lanes, so a ratio is paired), recall by Wilson's formula.
+// for all lanes, so a ratio is paired), recall by Wilson's formula (1927), which stays within 0 and 1 and is honest at 0 of n.
 #pragma once
 
 #include <cstdint>
@@ -85,6 +85,11 @@ struct FirstDifference {
     std::optional<std::uint32_t> median;     // position; empty: half of the texts or more never differ
 };
 FirstDifference summary_of(const std::vector<std::optional<std::uint32_t>>& first_difference);
+
+// Share of `right` among `of` answers.
+QualityFigure wilson(std::uint64_t right, std::uint64_t of);
+// Answers of all numbers of facts together, by ascending distance; only what was measured.
+std::vector<RecallFigure> recall_by_distance(const LaneQuality& lane);
 
 struct LaneInfo;
 

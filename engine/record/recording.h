@@ -93,6 +93,8 @@ struct LaneInfo {
     std::uint64_t derived_weight_bytes = 0;     // tensors beside them that hold the same numbers cut in a second way
     std::uint32_t latent_rank = 0;              // multi-head latent attention: width of the latent; 0: none
     std::uint32_t latent_rotary_dim = 0;        // and of the rotary key beside it
+    std::uint32_t latent_key_dim = 0;           // of a head's key once a latent is expanded, rotary part included
+    std::uint32_t latent_value_dim = 0;         // and of its value
     bool window_is_foreign = false;             // the lane hides keys that the model was trained to see
     std::uint32_t residual_pages = 0;           // blocks that can be kept in f16 at a time (KIVI)
     LaneMemory memory;                          // measured

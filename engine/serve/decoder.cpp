@@ -118,8 +118,10 @@ Result<ForwardResult> Decoder::forward(const Batch& given, KvCache& cache, const
         if (auto ready = m_expansion->prepare(given); !ready) return ready.error();
     const Batch& batch = m_expansion ? m_expansion->batch() : given;
     if (auto begun = backend.begin_batch(batch); !begun) return begun.error();
-    // Experts are chosen on the host and latents expanded batch by batch: such a pass has no fixed operations.
-    const bool repeatable = !m_measure && options.watch.empty() && !m_expansion && !m_device->model->config.experts.present();
+    // Experts are chosen on the host, latents expanded batch by batch, and whole scores need room by the lengths of sequences: such
+    // a pass has no fixed operations.
+    const bool repeatable = !m_measure && options.watch.empty() && !m_expansion && !m_device->model->config.experts.present() &&
+                            m_options.attention == AttentionForm::tiled;
     const std::uint64_t timed = m_measure ? backend.start_timing() : 0;
     if (!repeatable || !backend.begin_pass({pass_owner(cache)})) {
         run_embedding(batch.rows());

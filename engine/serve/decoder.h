@@ -11,6 +11,7 @@
 #include "engine/serve/latent_expansion.h"
 #include "engine/serve/late_stages.h"
 #include "engine/serve/scenario.h"
+#include "engine/serve/shadow_cache.h"
 
 #include <memory>
 #include <optional>
@@ -54,6 +55,11 @@ public:
     // Passes that the backend has recorded are not replayed any more: a cache was replaced by another one. (Another
     // object and other buffers are noticed.)
     void forget_passes() { m_owner = 0; }
+    // K and V go there as well, from the next pass on; null: no longer. Outlives its use.
+    void set_shadow(ShadowCache* shadow) {
+        if (shadow != m_shadow) forget_passes();
+        m_shadow = shadow;
+    }
     // Bytes of the device's memory that reserve() takes (derived), and what expanded latents take for as many sequences of at
     // most `context` tokens, which forward() makes room for. Scores that are kept whole are the backend's.
     std::uint64_t bytes_for(std::uint32_t rows, std::uint32_t logit_rows, std::uint32_t sequences = 0, std::uint32_t context = 0) const;
@@ -102,6 +108,7 @@ private:
     std::vector<std::uint32_t> m_experts_used;     // (layers) different ones, of the pass at hand
     std::vector<float> m_host_logits;     // (logit_rows, vocabulary)
     std::vector<LogitSummary> m_summaries;  // (logit_rows)
+    ShadowCache* m_shadow = nullptr;         // may be null
     bool m_measure = false;
     std::uint64_t m_owner = 0;               // of the passes over these buffers and m_pass_cache; 0: none yet
     const KvCache* m_pass_cache = nullptr;

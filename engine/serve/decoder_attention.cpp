@@ -32,6 +32,7 @@ void Decoder::attend_heads(std::uint32_t layer, std::uint32_t rows, KvCache& cac
     if (weights.key_norm) backend.rms_norm_heads(*m_buffers.k, *weights.key_norm, epsilon, rows, shape.kv_heads);
     mark(StageKind::qkv, layer);
     backend.rotary_store(*m_buffers.q, *m_buffers.k, *m_buffers.v, shape, m_device->rotary_shape(layer), cache, layer);
+    if (m_shadow) m_shadow->store(*m_buffers.k, *m_buffers.v, shape.group, layer);
     mark(StageKind::rotary_store, layer);
     backend.attention(*m_buffers.q, shape, cache, layer, *m_buffers.attended, probe);
     mark(StageKind::attention, layer);
@@ -63,6 +64,7 @@ void Decoder::cache_latents(std::uint32_t layer, std::uint32_t rows, KvCache& ca
     backend.rotate(*m_buffers.q, heads, latent.nope_dim + latent.rotary_dim, latent.nope_dim, rotary);
     backend.rotate(*m_buffers.rotary_key, 1, latent.rotary_dim, 0, rotary);
     backend.store(*m_buffers.latent, *m_buffers.rotary_key, m_options.group_of(layer), cache, layer);
+    if (m_shadow) m_shadow->store(*m_buffers.latent, *m_buffers.rotary_key, m_options.group_of(layer), layer);
     mark(StageKind::rotary_store, layer);
 }
 
@@ -80,6 +82,7 @@ void Decoder::cache_plain_latents(std::uint32_t layer, std::uint32_t rows, KvCac
     mark(StageKind::qkv, layer);
     backend.rotate(*m_buffers.q, heads, config.head_dim, 0, m_device->rotary_shape(layer));
     backend.store(*m_buffers.latent, *m_buffers.rotary_key, m_options.group_of(layer), cache, layer);
+    if (m_shadow) m_shadow->store(*m_buffers.latent, *m_buffers.rotary_key, m_options.group_of(layer), layer);
     mark(StageKind::rotary_store, layer);
 }
 

@@ -135,18 +135,6 @@ private:
     std::optional<Error> m_failure;
 };
 
-// The first part of a model that only the CPU backend has operations for; null: none.
-const char* cpu_part(const ModelConfig& config) {
-    if (config.latent.present()) return "multi-head latent attention";
-    if (config.experts.present()) return "experts";
-    if (config.query_key_norm) return "norms of query and key heads";
-    if (config.attention_bias) return "biases of the projections";
-    if (config.post_norms) return "norms behind the halves of a layer";
-    if (config.attention_soft_cap > 0 || config.logit_soft_cap > 0) return "soft caps";
-    if (config.embedding_scale != 1) return "scaled embeddings";
-    return config.activation == Activation::silu ? nullptr : "activations other than silu";
-}
-
 }  // namespace
 
 Result<std::shared_ptr<DeviceModel>> DeviceModel::create(std::shared_ptr<const Model> model, std::shared_ptr<Backend> backend) {
@@ -154,9 +142,6 @@ Result<std::shared_ptr<DeviceModel>> DeviceModel::create(std::shared_ptr<const M
     if (config.experts.present() && config.post_norms)
         return Error{"'" + config.name + "' has experts and norms behind them, which are not computed together",
                      "Choose another model"};
-    if (const char* part = cpu_part(config); part != nullptr && backend->info().id != "cpu")
-        return Error{"'" + config.name + "' has " + part + ", which the backend of " + backend->info().id + " does not compute yet",
-                     "Choose the device 'cpu'"};
     auto device = std::make_shared<DeviceModel>();
     device->model = model;
     device->backend = backend;

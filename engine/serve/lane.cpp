@@ -64,9 +64,6 @@ Lane::Lane(LaneSetup setup, CacheShape shape)
 Result<std::unique_ptr<Lane>> Lane::create(LaneSetup setup) {
     auto shape = setup.cache_shape();
     if (!shape) return shape.error();
-    if (setup.device && setup.options.attention == AttentionForm::materialised && setup.device->backend->info().id != "cpu")
-        return Error{"attention: 'materialised' is not computed by the backend of " + setup.device->backend->info().id + " yet",
-                     "Give \"tiled\", or the device 'cpu'."};
     std::unique_ptr<Lane> lane(new Lane(std::move(setup), std::move(*shape)));
     if (auto taken = lane->take_memory(); !taken) return taken.error();
     return lane;
@@ -114,6 +111,7 @@ void Lane::note_memory(const MemoryCounters& before) {
 void Lane::begin(LaneWriter& writer) {
     m_writer = &writer;
     m_cache.reset();
+    if (m_shadow) m_shadow->begin(0);
     if (m_setup.options.kv_cache) {
         auto manager = CacheManager::create(m_setup.manager_options(m_shape));
         if (manager) m_cache = std::move(*manager);  // create() has tried it

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "engine/cache/cache_manager.h"
+#include "engine/record/block_values.h"
 #include "engine/record/writer.h"
 #include "engine/serve/beam_search.h"
 #include "engine/serve/cache_shape.h"
@@ -90,6 +91,9 @@ public:
     Outcome step(const StepContext& context);
     // Publishes idle steps until next_step() is `step`; only while nothing runs or waits.
     void idle_until(std::uint32_t step);
+    // What a block holds of a layer now; between steps. From the next step on the lane also keeps what values were before they
+    // were stored. Never fails: what cannot be told is a sentence in it.
+    BlockValues block_values(const BlockQuestion& question);
     // Why the last step failed.
     const std::string& failure() const { return m_failure; }
 
@@ -172,6 +176,16 @@ private:
     Forward finish_forward(const Schedule& schedule, const StepContext& context,
                            const std::vector<LogitRow>& logits, const std::string& bad_place);
 
+    // lane_values.cpp: what blocks hold, and what it was before it was stored
+    std::string why_unreadable(const BlockQuestion& question) const;
+    void keep_shadow(std::uint32_t layer, BlockValues& told);
+    void drop_shadow();
+    void shadow_event(const Event& event);
+    Result<void> read_part(std::uint32_t layer, BlockId block, std::uint32_t tokens, BlockPart& keys, BlockPart& values) const;
+    Result<void> read_before(std::uint32_t layer, BlockId block, BlockPart& keys, BlockPart& values) const;
+    void compare_layers(BlockValues& told) const;
+    void expand_latents(BlockValues& told);
+
     // lane_sampling.cpp
     bool summary_is_enough(const Request& request, const StepContext& context) const;
     void spread(Request& request, const LogitRow& logits, const StepContext& context);
@@ -197,6 +211,9 @@ private:
     std::uint32_t m_expanded_sequences = 0, m_expanded_tokens = 0; // and its expanded latents
     Decoder m_decoder;
     Sampler m_sampler;
+    std::unique_ptr<ShadowCache> m_shadow;                // once somebody has looked at a block; may be null
+    std::string m_shadow_problem;                         // why there is none although somebody has
+    std::unique_ptr<LatentExpansion> m_shown_expansion;   // of blocks that were looked at; may be null
 
     // Since begin().
     LaneWriter* m_writer = nullptr;

@@ -19,6 +19,7 @@ void Lane::record(EventKind kind, Cause cause, const Request& request, Event eve
 void Lane::write(std::span<Event> events) {
     for (Event& event : events) {
         if (m_device && m_cache_memory) move_bytes(event);
+        if (m_shadow) shadow_event(event);
         if (!m_pages.empty()) move_pages(event);
         m_writer->event(event);
         if (!m_pages.empty()) settle_pages(event);

@@ -35,6 +35,8 @@ void describe_model(const DeviceModel& device, LaneInfo& info) {
     info.weights_id = device.model->weights_id;
     info.latent_rank = config.latent.kv_rank;
     info.latent_rotary_dim = config.latent.rotary_dim;
+    info.latent_key_dim = config.latent.nope_dim + config.latent.rotary_dim;
+    info.latent_value_dim = config.latent.value_dim;
     ParameterCount count = ParameterCount::of(*device.model);
     info.parameter_parts = count.parts;
     info.stored_parameters = std::move(count.stored);

@@ -113,13 +113,39 @@ Result<void> LatentExpansion::expand(std::uint32_t layer, const KvCache& latents
         for (std::uint32_t first = begin; first < end; first += rows_at_once) {
             const std::uint32_t count = std::min(rows_at_once, end - first);
             if (auto begun = m_device->backend->begin_batch(piece(sequence, s, layer, first, count)); !begun) return begun;
-            expand_piece(layer, latents, first, count);
+            make_heads(layer, latents, first, count);
+            m_device->backend->store(*m_keys, *m_values, 1, *m_scratch, 0);
         }
     }
     return m_device->backend->begin_batch(m_batch);
 }
 
-void LatentExpansion::expand_piece(std::uint32_t layer, const KvCache& latents, std::uint32_t first, std::uint32_t count) {
+Result<void> LatentExpansion::expand_block(std::uint32_t layer, const KvCache& latents, const BlockPlace& place, std::span<float> keys,
+                                           std::span<float> values) {
+    if (auto made = make_buffers(); !made) return made;
+    const std::uint64_t key_row = std::uint64_t{heads()} * key_dim(), value_row = std::uint64_t{heads()} * value_dim();
+    for (std::uint32_t first = 0; first < place.tokens; first += rows_at_once) {
+        const std::uint32_t count = std::min(rows_at_once, place.tokens - first);
+        Batch batch;
+        batch.tokens.assign(count, 0);
+        for (std::uint32_t row = 0; row < count; ++row) batch.positions.push_back(place.first_position + first + row);
+        batch.slots.assign(count, 0);  // nothing is written
+        batch.block_tables = {place.block};
+        if (latents.shape().residual_pages > 0) {
+            batch.table_pages = {place.page};
+            batch.slot_pages.assign(count, 0);
+        }
+        batch.sequences = {{0, count, place.first_position + first, 0, 1}};
+        if (auto begun = m_device->backend->begin_batch(batch); !begun) return begun;
+        make_heads(layer, latents, first, count);
+        if (auto read = m_device->backend->read(*m_keys, keys.subspan(first * key_row, count * key_row)); !read) return read;
+        if (auto read = m_device->backend->read(*m_values, values.subspan(first * value_row, count * value_row)); !read) return read;
+    }
+    return {};
+}
+
+// Into m_keys and m_values: of the latents at `first` … of the batch's first sequence, group 0.
+void LatentExpansion::make_heads(std::uint32_t layer, const KvCache& latents, std::uint32_t first, std::uint32_t count) {
     Backend& backend = *m_device->backend;
     const Sizes s = sizes();
     const auto n = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
@@ -136,7 +162,6 @@ void LatentExpansion::expand_piece(std::uint32_t layer, const KvCache& latents, 
         if (weights.key_norm) backend.rms_norm_heads(*m_keys, *weights.key_norm, m_device->model->config.rms_epsilon, count, heads);
         backend.rotate(*m_keys, heads, nope, 0, m_device->rotary_shape(layer));
     }
-    backend.store(*m_keys, *m_values, 1, *m_scratch, 0);
 }
 
 }  // namespace kvloupe

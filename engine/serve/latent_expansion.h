@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace kvloupe {
 
@@ -27,6 +28,22 @@ public:
     // backend's again afterwards. Errors: the backend's.
     Result<void> expand(std::uint32_t layer, const KvCache& latents);
 
+    // Where the latents of one block lie.
+    struct BlockPlace {
+        std::uint32_t block = 0;
+        std::uint32_t page = 0;            // page + 1 where it is kept in f16, else 0
+        std::uint32_t first_position = 0;  // of its first slot
+        std::uint32_t tokens = 0;
+    };
+    // Widths of what a block's latents stand for.
+    std::uint32_t heads() const { return static_cast<std::uint32_t>(sizes().heads); }
+    std::uint32_t key_dim() const { return static_cast<std::uint32_t>(sizes().nope + sizes().rotary); }
+    std::uint32_t value_dim() const { return static_cast<std::uint32_t>(sizes().value); }
+    // keys (tokens, heads, key_dim) and values (tokens, heads, value_dim) of a block. The backend's batch is another one
+    // afterwards: between passes only. Errors: the backend's.
+    Result<void> expand_block(std::uint32_t layer, const KvCache& latents, const BlockPlace& place, std::span<float> keys,
+                              std::span<float> values);
+
     static constexpr std::uint32_t rows_at_once = 256;
 
 private:
@@ -36,7 +53,7 @@ private:
     Sizes sizes() const;
     Result<void> make_buffers();
     Batch piece(const Batch::Sequence& sequence, std::uint32_t place, std::uint32_t layer, std::uint32_t first, std::uint32_t count) const;
-    void expand_piece(std::uint32_t layer, const KvCache& latents, std::uint32_t first, std::uint32_t count);
+    void make_heads(std::uint32_t layer, const KvCache& latents, std::uint32_t first, std::uint32_t count);
 
     std::shared_ptr<DeviceModel> m_device;
     DecoderOptions m_options;

@@ -91,15 +91,6 @@ QualityFigure bootstrap(std::span<const UnitSum> units, MeanScale scale) {
     return figure;
 }
 
-QualityFigure wilson(std::uint64_t right, std::uint64_t of) {
-    if (of == 0) return {};
-    constexpr double z = 1.959963984540054;  // of a normal distribution's middle 95 %
-    const double n = double(of), share = double(right) / n;
-    const double middle = (share + z * z / (2 * n)) / (1 + z * z / n);
-    const double half = z / (1 + z * z / n) * std::sqrt(share * (1 - share) / n + z * z / (4 * n * n));
-    return {share, std::max(0.0, middle - half), std::min(1.0, middle + half), of};
-}
-
 double percentile(std::vector<float>& values, double share) {
     if (values.empty()) return 0;
     const auto rank = static_cast<std::ptrdiff_t>(std::ceil(share * double(values.size()))) - 1;

@@ -8,7 +8,6 @@
 // percentile of what the samples come to (Efron 1979). Units are drawn by one fixed generator, so two lanes are drawn the same
 // units, and what a pair of lanes differs in is judged by pairs. Rejected: the delta method, which is as good for a mean and needs
 // a derivation of its own for every ratio; Student's interval of the single predictions, which is too narrow.
-// Wilson (1927): the interval of a share, which stays within 0 and 1 and is honest at 0 of n.
 #pragma once
 
 #include "engine/record/ids.h"
@@ -48,8 +47,6 @@ enum class MeanScale : std::uint8_t { plain, exponential /* exp(mean) */ };
 
 // Mean over all units with its interval; not measured without any count.
 QualityFigure bootstrap(std::span<const UnitSum> units, MeanScale scale);
-
-QualityFigure wilson(std::uint64_t right, std::uint64_t of);
 
 // The value that `share` of the values do not exceed (nearest rank); 0 without values. Reorders them.
 double percentile(std::vector<float>& values, double share);

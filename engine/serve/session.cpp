@@ -200,6 +200,19 @@ std::uint32_t Session::stages_every() const {
     return m_impl->stages_every;
 }
 
+void Session::ask_block(const BlockQuestion& question) {
+    if (question.lane.value >= m_impl->devices.size()) return;
+    SessionCommand command;
+    command.kind = SessionCommand::block;
+    command.question = question;
+    m_impl->push(std::move(command));
+}
+
+std::shared_ptr<const BlockValues> Session::block_values() const {
+    std::lock_guard lock(m_impl->mutex);
+    return m_impl->block_values;
+}
+
 DeviceInfo Session::device(LaneId lane) const {
     return lane.value < m_impl->devices.size() ? m_impl->devices[lane.value] : DeviceInfo{};
 }

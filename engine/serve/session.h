@@ -5,6 +5,7 @@
 #pragma once
 
 #include "engine/backend.h"
+#include "engine/record/block_values.h"
 #include "engine/record/recording.h"
 #include "engine/serve/logit_comparison.h"
 #include "engine/serve/scenario.h"
@@ -24,8 +25,9 @@ using BackendFactory = std::function<Result<std::unique_ptr<Backend>>(const std:
 // Loads or finds a model for "bundled", "bundled:NAME" or a path.
 using ModelSource = std::function<Result<std::shared_ptr<const Model>>(const std::string& model)>;
 
-// A model whose attention was converted.
-using ModelConverter = std::function<Result<std::shared_ptr<const Model>>(std::shared_ptr<const Model>, const ConvertOptions&)>;
+// A model whose attention was converted, with progress and cancel.
+using ModelConverter =
+    std::function<Result<std::shared_ptr<const Model>>(std::shared_ptr<const Model>, const ConvertOptions&, const LoadOptions&)>;
 
 struct SessionOptions {
     BackendFactory make_backend;
@@ -77,6 +79,11 @@ public:
     std::uint32_t stages_every() const;
     // The device that the lane runs on, as it was when the session was made; without an id for an accounting lane.
     DeviceInfo device(LaneId lane) const;
+    // What a block of a running lane holds: answered by the worker between steps, the newest question only. From then on the lane
+    // keeps what its values are before they are stored, which takes memory and time in every step, also after a reset(). Unknown lanes: nothing.
+    void ask_block(const BlockQuestion& question);
+    // The last answer since the session began or was reset; null before it.
+    std::shared_ptr<const BlockValues> block_values() const;
     // After a reset() recording() is a new object; this counts them.
     std::uint64_t generation() const;
 

@@ -45,6 +45,8 @@ public:
     void act(const ScenarioAction& action);
     void continue_uncached(std::uint32_t more_tokens);
     void set_watch(const std::vector<AttentionWatch>& watch);
+    // Of a lane that there is.
+    BlockValues block_values(const BlockQuestion& question) { return m_lanes[question.lane.value]->block_values(question); }
     void set_stages_every(std::uint32_t n) { m_stages_every = n; }
     void set_breakpoints(std::vector<Breakpoint> breakpoints) { m_breakpoints = std::move(breakpoints); }
 

@@ -17,7 +17,7 @@ namespace kvloupe {
 inline constexpr std::size_t max_queued_commands = 4096;  // that the worker has not taken yet
 
 struct SessionCommand {
-    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints, stages };
+    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints, stages, block };
     Kind kind = step;
     std::uint32_t count = 0;
     std::string request;
@@ -26,6 +26,7 @@ struct SessionCommand {
     RequestInfo info;
     std::vector<AttentionWatch> watched;
     std::vector<Breakpoint> stops;
+    BlockQuestion question;
 };
 
 struct Session::Impl {
@@ -48,6 +49,7 @@ struct Session::Impl {
     std::vector<AttentionWatch> watch;
     std::vector<Breakpoint> breakpoints;
     std::uint32_t stages_every = 1;
+    std::shared_ptr<const BlockValues> block_values;  // the last answer; may be null
 
     // The worker's own.
     std::uint64_t steps_left = 0;

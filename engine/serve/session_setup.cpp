@@ -29,7 +29,10 @@ public:
         const std::string text = lane.convert->text();
         if (!m_options.convert_model) return Error{"convert: this session converts no models " + text, "Leave the key out."};
         tell("Converting " + shown_model(model_name(lane)) + " " + text);
-        auto converted = m_options.convert_model(*loaded, *lane.convert);
+        LoadOptions run;
+        run.stop = m_options.stop;
+        run.progress = [this](double fraction, const std::string& what) { tell(what, fraction); };
+        auto converted = m_options.convert_model(*loaded, *lane.convert, run);
         if (!converted) return Error{"convert: " + converted.error().sentence, converted.error().hint};
         model = std::move(*converted);
         return model;
@@ -65,8 +68,12 @@ public:
     std::uint64_t allocated(const DeviceModel& device_model) const { return m_allocated.at(&device_model); }
 
 private:
-    void tell(const std::string& what) const {
-        if (m_options.progress) m_options.progress(double(m_models.size() - 1) / double(m_scenario.lanes.size()), what);
+    // within: how much of the model at hand is done.
+    void tell(const std::string& what, double within = 0) const {
+        if (!m_options.progress) return;
+        std::size_t most = m_scenario.lanes.size();  // models, if no two lanes share one
+        for (const LaneOptions& lane : m_scenario.lanes) most += lane.convert ? 1 : 0;
+        m_options.progress((double(m_models.size()) - 1 + within) / double(most), what);
     }
 
     Result<std::shared_ptr<const Model>> loaded_model(const std::string& name) {

@@ -76,6 +76,14 @@ void Session::Impl::execute(SessionCommand& command) {
         recording = engine->recording();
         ++generation;
         notes.clear();
+        block_values.reset();
+        break;
+    }
+    case SessionCommand::block: {
+        auto values = std::make_shared<BlockValues>(engine->block_values(command.question));
+        std::lock_guard lock(mutex);
+        values->generation = generation;
+        block_values = std::move(values);
         break;
     }
     case SessionCommand::continue_uncached:

@@ -7,7 +7,7 @@
 //
 // Scores that are kept whole (AttentionForm::materialised) are (query_heads, rows, context) numbers of f32 that are written,
 // read, written as weights and read: the 4 N^2 of the FlashAttention paper's standard attention (arXiv 2205.14135, Theorem 2;
-// engine/analysis/attention_traffic.h). Tiled attention keeps them in the processor.
+// engine/record/attention_traffic.h). Tiled attention keeps them in the processor.
 #pragma once
 
 #include "engine/backend.h"

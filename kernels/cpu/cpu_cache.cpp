@@ -28,7 +28,7 @@ void copy_slots(const KvPlane& plane, const std::byte* from, std::byte* to, std:
         std::memcpy(to, from, plane.block_bytes);
         return;
     }
-    const std::uint64_t scales = plane.block_size * plane.code_bytes;
+    const std::uint64_t scales = plane.scale_begin;
     const std::uint64_t groups = plane.group_scale_bytes == 0 ? 0 : (tokens + plane.format.group - 1) / plane.format.group;
     const std::uint64_t group_bytes =
         plane.group_scale_bytes == 0 ? 0 : plane.group_scale_bytes / (plane.block_size / plane.format.group);
@@ -71,7 +71,7 @@ Result<BlockStrides> strides_of(const KvCacheShape& shape) {
 }
 
 Result<std::unique_ptr<KvCache>> CpuKvCache::make(const KvCacheShape& shape, Purpose purpose, Counters& counters) {
-    if (auto checked = check_shape(shape, "The CPU", true); !checked) return checked.error();
+    if (auto checked = check_shape(shape, "The CPU"); !checked) return checked.error();
     auto strides = strides_of(shape);
     if (!strides) return strides.error();
     std::uint64_t bytes = strides->block_bytes();

@@ -28,7 +28,7 @@ struct CpuPlane {
     }
     // Behind the codes of the block: of a token, and with KIVI's keys from the first group on.
     std::byte* scales(std::uint64_t index, std::uint32_t row, std::uint32_t offset) const {
-        return row_block(index, row) + plane.block_size * plane.code_bytes + offset * plane.scale_bytes;
+        return row_block(index, row) + plane.scale_begin + offset * plane.scale_bytes;
     }
     // A head's row in an f16 page.
     std::byte* page_row(std::uint64_t page, std::uint32_t head, std::uint32_t offset) const {

@@ -118,6 +118,7 @@ std::uint64_t store_joint(const CpuPlane& keys, const CpuPlane& values, std::uin
 }
 
 std::uint64_t store_plane(const CpuPlane& to, const KvSlot& slot, const float* x) {
+    if (to.plane.width() == 0) return 0;  // a latent without a rotary key: there is no second row
     std::uint64_t beyond = 0;
     for (std::uint32_t row = 0; row < to.plane.rows(); ++row)
         beyond += store_row(to, row, slot, x + std::uint64_t{row} * to.plane.width());

@@ -63,6 +63,14 @@ struct KeyRows {
 
 // --- queries ---
 
+// Of a query, and of an output.
+__host__ __device__ inline std::uint32_t query_dim(const AttentionArgs& args) {
+    return args.latent ? args.cache.head_dim_k + args.cache.head_dim_v : args.cache.head_dim_k;
+}
+__host__ __device__ inline std::uint32_t out_dim(const AttentionArgs& args) {
+    return args.latent ? args.cache.head_dim_k : args.cache.head_dim_v;
+}
+
 struct CosineSine {
     double cosine = 1;
     double sine = 0;
@@ -107,7 +115,8 @@ __device__ inline float turned_back(const float* query, std::uint32_t index, con
 // The same of one of the batch's queries, which may have been turned beforehand.
 __device__ inline float as_sinks_see(const AttentionArgs& args, const float* query, std::uint32_t index, std::uint32_t dropped) {
     if (args.sink_q != nullptr && dropped > 0) return args.sink_q[query - args.q + index];
-    return turned_back(query, index, args.rotary, dropped);
+    const std::uint32_t first = args.latent ? args.cache.head_dim_k : 0;  // a latent has no position
+    return index < first ? query[index] : turned_back(query + first, index - first, args.rotary, dropped);
 }
 
 // --- cells of 16 bits ---
@@ -177,10 +186,20 @@ __device__ inline std::uint32_t take_part(float& first, float& second) {
     return part;
 }
 
+// Whether the general kernels take them: values of up to 256, with a latent up to 512 beside keys of up to 768.
+inline bool widths_fit(const AttentionArgs& args) {
+    const std::uint32_t query = query_dim(args), out = out_dim(args);
+    if (args.latent) return args.cache.kv_heads == 1 && out > 0 && out <= 512 && query <= 768;
+    return query > 0 && query <= 256 && out > 0 && out <= 256;
+}
+
 // --- softmax states ---
 
 // Weights are powers of two: scores are multiplied by log2(e) once, with the scale.
 inline constexpr float log2_e = 1.4426950408889634f;
+
+// cap: 0, scores stay. Both may be in powers of two alike.
+__device__ inline float capped_score(float score, float cap) { return cap == 0 ? score : cap * tanhf(score / cap); }
 
 // What a state counts where another one has the larger maximum. A state without keys (sum 0) has the maximum -infinity
 // and counts nothing; so does everything where no state has a key.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Decode attention: one query row per sequence. What the kernels do, and why, stands in decode_tensor.h (f16 and bf16
-// caches, tensor cores), decode_codes.h (int8, fp8 and int4, likewise) and decode_plain.h (f32 caches and the rest: packs, KIVI, mixed
-// precisions); how blocks share the work, in decode_parts.h.
+// caches, tensor cores), decode_codes.h (int8, fp8 and int4, likewise), decode_latent.h (latents, likewise) and decode_plain.h (f32
+// caches and the rest: packs, KIVI, mixed precisions, capped scores); how blocks share the work, in decode_parts.h.
 // Here: which kernel, how many splits, and the merge of the splits' states.
 //
-// Merge: splits * (head_dim_v + 2) * 4 bytes per query head, written once and read once: with 4 heads in a group of
+// Merge: splits * (out_dim + 2) * 4 bytes per query head, written once and read once: with 4 heads in a group of
 // f16, head 128, 0.8 % of what parts of 1,024 keys read, 3 % at 256. One block a query head fetches all states, then 16
 // parts at a time: two waits for memory up to 16 splits, four for 33. Splits are added in ascending order.
 #include "kernels/cuda/decode_plain.h"
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(merge_threads) decode_merge(DecodePlan plan) {
     KVLOUPE_DYNAMIC_SHARED(float2, states);
     const AttentionArgs& args = plan.args;
     const std::uint32_t item = blockIdx.x / args.query_heads, head = blockIdx.x % args.query_heads;
-    const std::uint32_t elements = args.cache.head_dim_v;
+    const std::uint32_t elements = out_dim(args);
     const std::uint64_t first = std::uint64_t{blockIdx.x} * plan.splits;
     for (std::uint32_t s = threadIdx.x; s < plan.splits; s += merge_threads) states[s] = plan.states[first + s];
     const std::uint32_t row = args.sequences[plan.list[item]].first_row;
@@ -69,7 +69,7 @@ struct Launch {
     template <class Rows, std::uint32_t Heads>
     cudaError_t plain() const {
         return launch(decode_plain<Rows, Heads>, grid(), decode_threads,
-                      plain_decode_bytes<Heads>(plan.args.cache, group, sinks), stream, plan);
+                      plain_decode_bytes<Heads>(plan.args, group, sinks), stream, plan);
     }
     template <std::uint32_t MostElements>
     cudaError_t plain_f32() const {
@@ -89,26 +89,30 @@ struct Launch {
     cudaError_t any() const {
         const CacheLayer& cache = plan.args.cache;
         const bool fours = cache.head_dim_k % 4 == 0 && cache.head_dim_v % 4 == 0 && reads_fours(cache.keys) && reads_fours(cache.values);
-        return fours ? plain<AnyRows<4>, 8>() : plain<AnyRows<1>, 8>();
+        if (plan.args.latent) return fours ? plain<AnyRows<4, 512>, 4>() : plain<AnyRows<1, 512>, 4>();
+        return fours ? plain<AnyRows<4, 256>, 8>() : plain<AnyRows<1, 256>, 8>();
     }
     cudaError_t attend() const {
         const CacheLayer& cache = plan.args.cache;
-        if (takes_codes(cache)) return launch_decode_codes(plan, group, sinks, stream);
-        if (!cache.keys.in_rows || !cache.values.in_rows) return any();
-        if (cache.keys.dtype != cache.values.dtype || cache.head_dim_k != cache.head_dim_v) return any();
-        if (cache.keys.dtype == DType::f16) return tensor_or_any<__half>();
-        if (cache.keys.dtype == DType::bf16) return tensor_or_any<__nv_bfloat16>();
-        if (cache.head_dim_k % 4 != 0) return any();
-        return cache.head_dim_k <= 128 ? plain_f32<128>() : plain_f32<256>();
+        if (plan.args.latent) return takes_latents(plan.args) ? launch_decode_latents(plan, stream) : any();
+        const bool capped = plan.args.soft_cap != 0;
+        if (!capped && takes_codes(cache)) return launch_decode_codes(plan, group, sinks, stream);
+        if (!cache.keys.in_rows || !cache.values.in_rows || cache.keys.dtype != cache.values.dtype) return any();
+        if (cache.keys.dtype == DType::f32 && cache.head_dim_k % 4 == 0 && cache.head_dim_v % 4 == 0)
+            return std::max(cache.head_dim_k, cache.head_dim_v) <= 128 ? plain_f32<128>() : plain_f32<256>();
+        if (capped || cache.keys.dtype == DType::f32 || cache.head_dim_k != cache.head_dim_v) return any();
+        return cache.keys.dtype == DType::f16 ? tensor_or_any<__half>() : tensor_or_any<__nv_bfloat16>();
+    }
+    std::uint32_t heads_at_once() const {
+        if (!plan.args.latent) return decode_heads;
+        return takes_latents(plan.args) ? latent_heads : 4;
     }
 };
 
 bool valid(const DecodeAttention& decode) {
     const CacheLayer& cache = decode.args.cache;
-    const auto head_fits = [](std::uint32_t elements) { return elements > 0 && elements <= AnyRows<1>::most_elements; };
-    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 &&
-           decode.splits > 0 && head_fits(cache.head_dim_k) && head_fits(cache.head_dim_v) &&
-           readable(cache.keys) && readable(cache.values);
+    return cache.kv_heads > 0 && cache.block_size > 0 && decode.args.query_heads % cache.kv_heads == 0 && decode.splits > 0 &&
+           widths_fit(decode.args) && readable(cache.keys) && readable(cache.values);
 }
 
 }  // namespace
@@ -126,11 +130,16 @@ std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::ui
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(std::min(splits, most), 1, 1024));
 }
 
+// A block for each multiprocessor, where decode_splits() has two.
+std::uint32_t latent_splits(std::uint32_t count, std::uint32_t query_heads, std::uint32_t context, std::uint32_t processors) {
+    return decode_splits(2 * count, (query_heads + latent_heads - 1) / latent_heads, context, processors);
+}
+
 // states, then sums; see DecodePlan.
-std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v,
+std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t out_dim,
                                    std::uint32_t splits) {
     if (splits <= 1) return 0;
-    return std::uint64_t{count} * query_heads * splits * (sizeof(float2) + std::uint64_t{head_dim_v} * sizeof(float));
+    return std::uint64_t{count} * query_heads * splits * (sizeof(float2) + std::uint64_t{out_dim} * sizeof(float));
 }
 
 cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream) {
@@ -142,7 +151,8 @@ cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream)
     work.plan.count = decode.count;
     work.plan.splits = decode.splits;
     work.group = decode.args.query_heads / decode.args.cache.kv_heads;
-    work.plan.passes = (work.group + decode_heads - 1) / decode_heads;
+    work.plan.heads_at_once = work.heads_at_once();
+    work.plan.passes = (work.group + work.plan.heads_at_once - 1) / work.plan.heads_at_once;
     work.sinks = decode.args.span.window > 0 && decode.args.span.sinks > 0;
     work.stream = stream;
     const std::uint64_t states = std::uint64_t{decode.count} * decode.args.query_heads * decode.splits;

@@ -41,8 +41,6 @@ namespace kvloupe::cuda {
 
 namespace {
 
-constexpr std::uint32_t largest_head = 256;
-
 template <class T, unsigned Dim, unsigned Heads, bool Codes>
 cudaError_t run_tensor(const PrefillAttention& prefill, cudaStream_t stream) {
     using Layout = PrefillLayout<Dim, Heads, Codes>;
@@ -96,11 +94,12 @@ bool for_tensor_cores(const AttentionArgs& args) {
            is_aligned(args.out, 8);
 }
 
-template <unsigned MaxDim>
+template <unsigned MaxDim, unsigned Rows = 32, unsigned Keys = 32>
 cudaError_t run_plain(const PrefillAttention& prefill, cudaStream_t stream) {
-    constexpr unsigned pieces = prefill_rows / PlainPrefillLayout::rows;
-    return launch(prefill_plain_kernel<MaxDim>, dim3(prefill.count * pieces * prefill.args.query_heads),
-                  dim3(PlainPrefillLayout::threads), PlainPrefillLayout(prefill.args.cache).shared_bytes(), stream, prefill);
+    using Layout = PlainPrefillLayout<Rows, Keys>;
+    constexpr unsigned pieces = prefill_rows / Rows;
+    return launch(prefill_plain_kernel<MaxDim, Rows, Keys>, dim3(prefill.count * pieces * prefill.args.query_heads), dim3(Layout::threads),
+                  Layout(prefill.args).shared_bytes(), stream, prefill);
 }
 
 }  // namespace
@@ -109,13 +108,13 @@ cudaError_t attention_prefill(const PrefillAttention& prefill, cudaStream_t stre
     const AttentionArgs& args = prefill.args;
     const CacheLayer& cache = args.cache;
     if (prefill.count == 0 || args.query_heads == 0) return cudaSuccess;
-    if (cache.kv_heads == 0 || args.query_heads % cache.kv_heads != 0 || cache.block_size == 0 || cache.head_dim_k == 0 ||
-        cache.head_dim_k > largest_head || cache.head_dim_v == 0 || cache.head_dim_v > largest_head ||
+    if (cache.kv_heads == 0 || args.query_heads % cache.kv_heads != 0 || cache.block_size == 0 || !widths_fit(args) ||
         !readable(cache.keys) || !readable(cache.values))
         return cudaErrorInvalidValue;
-    if (for_tensor_cores(args))
+    if (args.latent) return run_plain<512, 16, 16>(prefill, stream);
+    if (args.soft_cap == 0 && for_tensor_cores(args))
         return cache.keys.dtype == DType::f16 ? run_type<__half>(prefill, stream) : run_type<__nv_bfloat16>(prefill, stream);
-    if (codes_for_tensor_cores(args)) return run_codes(prefill, stream);
+    if (args.soft_cap == 0 && codes_for_tensor_cores(args)) return run_codes(prefill, stream);
     if (cache.head_dim_v <= 64) return run_plain<64>(prefill, stream);
     if (cache.head_dim_v <= 128) return run_plain<128>(prefill, stream);
     return run_plain<256>(prefill, stream);

@@ -17,7 +17,7 @@ constexpr std::uint32_t probe_warps = 8;
 constexpr std::uint32_t probe_threads = 32 * probe_warps;
 constexpr std::uint32_t lanes_of_a_key = 8;
 constexpr std::uint32_t keys_of_a_warp = 32 / lanes_of_a_key;
-constexpr std::uint32_t most_elements = 256;
+constexpr std::uint32_t most_elements = 768;  // of a key; see widths_fit()
 
 // Grid (rows).
 __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArgs probe) {
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
     KVLOUPE_SHARED(float2, states, probe_warps);
     const AttentionArgs& args = probe.args;
     const CacheLayer& cache = args.cache;
-    const std::uint32_t elements = cache.head_dim_k;
+    const std::uint32_t elements = query_dim(args);
     const std::uint32_t row = blockIdx.x, thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const SequenceRows sequence = args.sequences[probe.row_sequence[row]];
     const VisibleKeys keys = visible_keys(args.span, probe.positions[row]);
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
     const std::uint32_t kv_head = probe.head / (args.query_heads / cache.kv_heads);
     const std::uint32_t* const table = args.block_tables + sequence.table_begin;
     const std::uint32_t* const pages = args.table_pages == nullptr ? nullptr : args.table_pages + sequence.table_begin;
-    const HeadRows rows(cache, false, kv_head);
+    const AttendedRows rows(cache, args.latent, kv_head);
     float* const weights = probe.weights + probe.offsets[row];
 
     const float* const own_query = args.q + (std::uint64_t{row} * args.query_heads + probe.head) * elements;
@@ -59,12 +59,13 @@ __global__ void __launch_bounds__(probe_threads) probe_weights(AttentionProbeArg
             const float* const seen_by = key < keys.sinks ? sink_query : query;
             for (std::uint32_t i = lane % lanes_of_a_key; i < elements; i += lanes_of_a_key) {
                 float element[1];
-                rows.load(place, i, element);
+                rows.key(place, i, element);
                 score += seen_by[i] * element[0];
             }
         }
         for (int other = lanes_of_a_key / 2; other > 0; other /= 2) score += __shfl_xor_sync(0xFFFFFFFFu, score, other);
         if (valid) {
+            score = capped_score(score, args.soft_cap * log2_e);
             if (lane % lanes_of_a_key == 0) weights[position] = score;
             const float largest = fmaxf(maximum, score);
             sum = sum * merge_weight(maximum, largest) + exp2f(score - largest);
@@ -95,7 +96,7 @@ cudaError_t attention_probe(const AttentionProbeArgs& probe, cudaStream_t stream
     const AttentionArgs& args = probe.args;
     if (probe.rows == 0) return cudaSuccess;
     if (args.cache.kv_heads == 0 || args.query_heads % args.cache.kv_heads != 0 || probe.head >= args.query_heads ||
-        args.cache.block_size == 0 || args.cache.head_dim_k > most_elements || !readable(args.cache.keys))
+        args.cache.block_size == 0 || !widths_fit(args) || !readable(args.cache.keys) || !readable(args.cache.values))
         return cudaErrorInvalidValue;
     return launch(probe_weights, probe.rows, probe_threads, 0, stream, probe);
 }

@@ -30,6 +30,17 @@ private:
     bool m_fits = true;
 };
 
+// One run of that many bytes, however many of the block's tokens are copied: scales of one group that has all tokens.
+CopyPart whole_part(std::uint64_t bytes, CopyPart::Lies card, CopyPart::Lies host) {
+    CopyPart part;
+    part.lies[0] = card;
+    part.lies[1] = host;
+    part.rows = 1;
+    part.row_bytes = part.group_bytes = static_cast<std::uint32_t>(bytes);
+    part.group = UINT32_MAX >> 1;
+    return part;
+}
+
 bool alike(const PlaneLayout& a, const PlaneLayout& b) {
     return a.begin == b.begin && a.plane.format == b.plane.format && a.plane.heads == b.plane.heads && a.plane.head_dim == b.plane.head_dim;
 }
@@ -53,6 +64,7 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
         places = std::max(places, layer.place + 1);
     }
     Sum sum, host;
+    bool in_words = true;  // a block's bytes are counted in 32 bits
     const auto lay_out = [&](std::vector<PlaneLayout>& planes, std::uint32_t place) {
         std::uint64_t stride = 0, page_stride = 0;
         const auto each = [&](auto&& use) {
@@ -63,6 +75,7 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
             stride = std::max(stride, of.plane.block_bytes);
             page_stride = std::max(page_stride, of.plane.residual_page_bytes);
         });
+        in_words = in_words && stride <= UINT32_MAX && page_stride <= UINT32_MAX;
         const std::uint64_t begin = sum.take(shape.blocks, stride), pages = sum.take(shape.residual_pages, page_stride);
         const std::uint64_t host_begin = host.take(1, (stride + 15) / 16 * 16);
         each([&](PlaneLayout& of) {
@@ -86,7 +99,7 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
         }
     layout.m_fixed_begin = sum.take(1, fixed);
     layout.m_fixed_bytes = fixed;
-    if (!sum.fits() || !host.fits()) return too_large;
+    if (!sum.fits() || !host.fits() || !in_words) return too_large;
     for (std::size_t i = 0; i < shape.layers.size(); ++i) {
         layout.m_keys[i].fixed += layout.m_fixed_begin;
         layout.m_values[i].fixed += layout.m_fixed_begin;
@@ -100,16 +113,26 @@ Result<CacheLayout> CacheLayout::of(const KvCacheShape& shape) {
 void CacheLayout::add_parts(std::uint32_t layer) {
     for (const auto* planes : {&m_keys, &m_values}) {
         const PlaneLayout& of = (*planes)[layer];
-        const auto known = std::find_if(planes->begin(), planes->begin() + layer, [&](const PlaneLayout& other) { return alike(other, of); });
-        if (known != planes->begin() + layer) continue;
+        bool mixed = false, known = false;  // other layouts in its place; copied with a layer before it
+        for (std::uint32_t i = 0; i < planes->size(); ++i) {
+            if (m_shape.layers[i].place != m_shape.layers[layer].place) continue;
+            mixed = mixed || !alike((*planes)[i], of);
+            known = known || i < layer;
+        }
+        if (known) continue;
         const KvPlane& plane = of.plane;
+        if (mixed) {  // which of the layouts a block has is not known here: it is copied as a whole
+            m_block_parts.push_back(whole_part(of.block_stride, {of.begin, of.block_stride}, {of.host_begin, m_host_block_bytes}));
+            if (of.page_stride > 0) m_page_parts.push_back(whole_part(of.page_stride, {of.pages, of.page_stride}, {of.pages, of.page_stride}));
+            continue;
+        }
         CopyPart part;
         part.lies[0] = {of.begin, of.block_stride};
         part.lies[1] = {of.host_begin, m_host_block_bytes};
         part.rows = plane.rows();
         part.row_bytes = static_cast<std::uint32_t>(plane.row_block_bytes);
         part.code_bytes = static_cast<std::uint32_t>(plane.code_bytes);
-        part.scale_begin = static_cast<std::uint32_t>(plane.block_size * plane.code_bytes);
+        part.scale_begin = static_cast<std::uint32_t>(plane.scale_begin);
         part.scale_bytes = static_cast<std::uint32_t>(plane.scale_bytes);
         if (plane.group_scale_bytes > 0) {
             part.group = plane.format.group;
@@ -144,7 +167,7 @@ CacheTensor CacheLayout::tensor(const PlaneLayout& of, const PlaneLayout& scaled
         tensor.scale_row_stride = plane.format.scale == KvScale::head ? sizeof(float) : 0;
     } else {
         const KvPlane& scales = scaled_by.plane;
-        tensor.scales = start + scaled_by.begin + scales.block_size * scales.code_bytes;
+        tensor.scales = start + scaled_by.begin + scales.scale_begin;
         tensor.scale_block_stride = scaled_by.block_stride;
         tensor.scale_row_stride = static_cast<std::uint32_t>(scales.row_block_bytes);
         tensor.scale_stride = static_cast<std::uint32_t>(scales.scale_bytes);

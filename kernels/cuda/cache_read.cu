@@ -16,6 +16,7 @@ namespace {
 
 constexpr unsigned read_warps = 4;
 constexpr unsigned read_threads = 32 * read_warps;
+constexpr unsigned widest_read_row = 4096;  // 64 KiB of shared memory
 
 template <bool values>
 __device__ __forceinline__ void read_row(const ReadRows& args, std::uint32_t token, std::uint32_t head, float* row) {
@@ -53,12 +54,12 @@ __global__ void __launch_bounds__(read_threads) turn_by_hadamard(const TurnRows 
     const std::uint64_t item = std::uint64_t{blockIdx.x} * read_warps + threadIdx.x / 32;
     if (item >= std::uint64_t{args.rows} * args.heads) return;
     float* const staged = shared + threadIdx.x / 32 * args.width;
-    const float* const from = args.from + item * args.width;
-    float* const to = args.to + item * args.width;
+    const float* const from = args.from + item * args.stride + args.first;
+    float* const to = args.to + item * args.stride + args.first;
     std::uint32_t dropped = 0;
     if (args.positions != nullptr) dropped = dropped_keys(args.span, visible_keys(args.span, args.positions[item / args.heads]));
     for (unsigned i = threadIdx.x % 32; i < args.width; i += 32) staged[i] = turned_back(from, i, args.rotary, dropped);
-    hadamard_row(staged, args.width);
+    if (args.hadamard) hadamard_row(staged, args.width);
     __syncwarp();
     for (unsigned i = threadIdx.x % 32; i < args.width; i += 32) to[i] = staged[i];
 }
@@ -71,14 +72,15 @@ cudaError_t read_rows(const ReadRows& args, cudaStream_t stream) {
     const CacheLayer& cache = args.cache;
     const CacheTensor& tensor = args.values ? cache.values : cache.keys;
     const std::uint32_t dim = args.values ? cache.head_dim_v : cache.head_dim_k;
-    if (cache.block_size == 0 || cache.kv_heads == 0 || dim == 0 || dim > 1024 || !readable(tensor) || (tensor.rotate && !turnable(dim)))
+    if (cache.block_size == 0 || cache.kv_heads == 0 || dim == 0 || dim > widest_read_row || !readable(tensor) || (tensor.rotate && !turnable(dim)))
         return cudaErrorInvalidValue;
     if (args.count == 0) return cudaSuccess;
     return launch(expand_cache_rows, blocks_for(std::uint64_t{args.count} * cache.kv_heads), read_threads, read_warps * dim * sizeof(float), stream, args, dim);
 }
 
 cudaError_t turn_rows(const TurnRows& args, cudaStream_t stream) {
-    if (!turnable(args.width) || args.rotary.rotary_dim > args.width) return cudaErrorInvalidValue;
+    if (args.hadamard ? !turnable(args.width) : args.width > 1024) return cudaErrorInvalidValue;
+    if (args.rotary.rotary_dim > args.width || args.first + std::uint64_t{args.width} > args.stride) return cudaErrorInvalidValue;
     if (args.rows == 0 || args.heads == 0) return cudaSuccess;
     return launch(turn_by_hadamard, blocks_for(std::uint64_t{args.rows} * args.heads), read_threads, read_warps * args.width * sizeof(float), stream, args);
 }

@@ -171,6 +171,47 @@ private:
     bool m_keys;
 };
 
+// Keys and values as attention reads them: with a latent, a key is the latent and the rotary key behind it, a value the latent.
+class AttendedRows {
+public:
+    __device__ AttendedRows(const CacheLayer& cache, bool latent, std::uint32_t kv_head)
+        : m_first(cache, false, kv_head), m_second(cache, true, kv_head), m_values(cache, !latent, kv_head), m_width(cache.head_dim_k) {}
+
+    // Elements as HeadRows has them; with four at a time the latent's width is a multiple of 4.
+    template <unsigned count>
+    __device__ __forceinline__ void key(const TokenPlace& place, std::uint32_t first, float (&to)[count]) const {
+        if (first < m_width) m_first.load(place, first, to);
+        else m_second.load(place, first - m_width, to);
+    }
+    template <unsigned count>
+    __device__ __forceinline__ void value(const TokenPlace& place, std::uint32_t first, float (&to)[count]) const {
+        m_values.load(place, first, to);
+    }
+
+private:
+    HeadRows m_first, m_second, m_values;  // of a key's parts; of values: chosen once, because every load is a switch of its own
+    std::uint32_t m_width;
+};
+
+// Elements of a row by value, by a function of its own: a load is a switch over all precisions, and a decode kernel has dozens of
+// them; copied to each place they kept the compiler busy for minutes.
+template <unsigned count>
+struct LoadedElements {
+    float at[count];
+};
+template <unsigned count>
+__device__ KVLOUPE_NO_INLINE LoadedElements<count> load_key_apart(const AttendedRows& rows, TokenPlace place, std::uint32_t first) {
+    LoadedElements<count> loaded;
+    rows.key(place, first, loaded.at);
+    return loaded;
+}
+template <unsigned count>
+__device__ KVLOUPE_NO_INLINE LoadedElements<count> load_value_apart(const AttendedRows& rows, TokenPlace place, std::uint32_t first) {
+    LoadedElements<count> loaded;
+    rows.value(place, first, loaded.at);
+    return loaded;
+}
+
 // Whether four neighbours lie in one aligned word, or in packs.
 inline bool reads_fours(const CacheTensor& tensor) {
     const std::uint64_t unit = tensor.dtype == DType::f32 ? 16 : tensor.dtype == DType::f16 || tensor.dtype == DType::bf16 ? 8

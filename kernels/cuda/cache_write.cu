@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(turn_threads) turn_and_quantise(const RotarySt
     const bool values = part >= parts.of_queries + parts.of_keys;  // the same for the whole block
     float2* const turns = reinterpret_cast<float2*>(shared + warps * each * parts.width);
     if (!values) {
-        find_turns(args, token, turns);
+        find_turns(args.rotary, args.positions[token], turns);
         __syncthreads();
     }
     if (part < parts.of_queries) return turn_queries<layout, width>(args, token, part * turn_heads, turns);
@@ -177,8 +177,8 @@ __global__ void __launch_bounds__(turn_threads) find_head_scales(const RotarySto
     const CacheLayer& cache = args.cache;
     const bool values = blockIdx.y != 0;
     const CacheTensor& of = values ? cache.values : cache.keys;
-    if (of.scale != KvScale::head) return;
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, dim = values ? cache.head_dim_v : cache.head_dim_k;
+    if (of.scale != KvScale::head || dim == 0) return;
     float* const staged = shared + warp * width;
     float largest = 0;
     for (std::uint32_t token = warp; token < args.rows; token += warps) {
@@ -256,7 +256,8 @@ bool storable(const CacheLayer& cache) {
     const auto of = [&](const CacheTensor& t, std::uint32_t dim) {
         return readable(t) && cache.kv_heads % t.heads_per_row == 0 && (!t.rotate || turnable(dim)) && (t.scale != KvScale::channel || t.pages != nullptr);
     };
-    return cache.block_size > 0 && of(cache.keys, cache.head_dim_k) && of(cache.values, cache.head_dim_v) && widest(cache) <= widest_stored_row;
+    const bool values = cache.head_dim_v == 0 || of(cache.values, cache.head_dim_v);  // a latent without a rotary key has none
+    return cache.block_size > 0 && of(cache.keys, cache.head_dim_k) && values && widest(cache) <= widest_stored_row;
 }
 
 // Plain rows of numbers as everything else is described.
@@ -282,7 +283,7 @@ cudaError_t turn(const RotaryStore& args, bool store, cudaStream_t stream) {
     parts.width = widest(cache);
     parts.of_queries = args.rotary.rotary_dim > 0 ? parts_of(args.query_heads, turn_heads) : 0;
     parts.of_keys = parts_of(cache.kv_heads / cache.keys.heads_per_row, warps);
-    const unsigned of_values = parts.joint || !store ? 0 : parts_of(cache.kv_heads / cache.values.heads_per_row, warps);
+    const unsigned of_values = parts.joint || !store || cache.head_dim_v == 0 ? 0 : parts_of(cache.kv_heads / cache.values.heads_per_row, warps);
     const std::size_t bytes = std::size_t{warps} * parts.width * (parts.joint ? 2 : 1) * sizeof(float) + args.rotary.rotary_dim / 2 * sizeof(float2);
     const bool four = turns_fours(args), split = args.rotary.layout == RotaryLayout::half_split;
     const auto kernel = split ? (four ? turn_and_quantise<RotaryLayout::half_split, 4> : turn_and_quantise<RotaryLayout::half_split, 1>)

@@ -52,6 +52,8 @@ AttentionArgs CardAttention::args_of(const Call& call) {
     args.query_heads = call.shape.query_heads;
     args.scale = call.shape.scale;
     args.span = call.shape.span;
+    args.soft_cap = call.shape.soft_cap;
+    args.latent = call.shape.latent;
     if (call.shape.span.rank) args.rotary = rotary(call.shape.rotary);
     return args;
 }
@@ -59,32 +61,57 @@ AttentionArgs CardAttention::args_of(const Call& call) {
 bool CardAttention::prepare(const Call& call, AttentionArgs& args) {
     args = args_of(call);
     const std::uint32_t rows = m_batch.key().rows;
-    if (!args.cache.keys.rotate || rows == 0) return true;
+    const bool rotates = args.cache.keys.rotate || (args.latent && args.cache.values.rotate);
+    if (!rotates || rows == 0) return true;
     const bool sinks = call.shape.span.rank && call.shape.span.window > 0 && call.shape.span.sinks > 0;
-    const std::uint64_t count = std::uint64_t{rows} * args.query_heads * args.cache.head_dim_k;
+    const std::uint32_t keys = args.cache.head_dim_k, width = call.shape.head_dim;  // with a latent there is more of a query
+    const std::uint64_t count = std::uint64_t{rows} * args.query_heads * width;
     float* const turned = reinterpret_cast<float*>(m_turned.take(count * sizeof(float) * (sinks ? 2 : 1)));
     if (turned == nullptr) return false;
     TurnRows turn;
     turn.from = call.q;
-    turn.to = turned;
     turn.rows = rows;
     turn.heads = args.query_heads;
-    turn.width = args.cache.head_dim_k;
-    if (!m_card.fault().note(turn_rows(turn, m_card.stream), "turning queries")) return false;
+    turn.stride = width;
+    // The part that has a position is turned back for sinks first: of a latent's queries the rotary one.
+    const auto turn_to = [&](float* to, bool seen_by_sinks, bool second) {
+        turn.to = to;
+        turn.first = second ? keys : 0;
+        turn.width = second ? width - keys : keys;
+        turn.hadamard = second ? args.cache.values.rotate : args.cache.keys.rotate;
+        const bool back = seen_by_sinks && second == args.latent;
+        turn.positions = back ? m_batch.positions() : nullptr;
+        turn.span = args.span;
+        turn.rotary = back ? args.rotary : RotaryArgs{};
+        return turn.width == 0 || m_card.fault().note(turn_rows(turn, m_card.stream), "turning queries");
+    };
+    for (const bool seen_by_sinks : {false, true}) {
+        if (seen_by_sinks && !sinks) break;
+        float* const to = turned + (seen_by_sinks ? count : 0);
+        if (!turn_to(to, seen_by_sinks, false) || (args.latent && !turn_to(to, seen_by_sinks, true))) return false;
+    }
     args.q = turned;
-    if (!sinks) return true;
-    turn.to = turned + count;
-    turn.positions = m_batch.positions();
-    turn.span = args.span;
-    turn.rotary = args.rotary;
-    args.sink_q = turn.to;
-    return m_card.fault().note(turn_rows(turn, m_card.stream), "turning queries");
+    if (sinks) args.sink_q = turned + count;
+    return true;
 }
 
 void CardAttention::run(const Call& call) {
     const BatchKey& key = m_batch.key();
     AttentionArgs args;
     if (!prepare(call, args)) return;
+    const bool good = call.shape.form == AttentionForm::materialised ? run_materialised(call, args) : run_tiled(call, args);
+    const CacheTensor& values = args.latent ? args.cache.keys : args.cache.values;
+    if (!good || !values.rotate || key.rows == 0) return;
+    TurnRows turn;
+    turn.from = turn.to = call.out;
+    turn.rows = key.rows;
+    turn.heads = args.query_heads;
+    turn.width = turn.stride = value_dim_of(call.shape);
+    m_card.fault().note(turn_rows(turn, m_card.stream), "turning outputs back");
+}
+
+bool CardAttention::run_tiled(const Call& call, const AttentionArgs& args) {
+    const BatchKey& key = m_batch.key();
     if (key.decodes > 0) {
         DecodeAttention decode;
         decode.args = args;
@@ -92,27 +119,48 @@ void CardAttention::run(const Call& call) {
         decode.count = key.decodes;
         // By the next power of two, so that a pass stays the same while its contexts grow.
         const std::uint32_t context = seen_of(call.shape.span, key.context);
-        decode.splits = decode_splits(key.decodes, call.shape.kv_heads, context, m_card.processors());
-        const std::uint64_t bytes = decode_scratch_bytes(key.decodes, call.shape.query_heads, call.shape.head_dim, decode.splits);
+        decode.splits = args.latent ? latent_splits(key.decodes, call.shape.query_heads, context, m_card.processors())
+                                    : decode_splits(key.decodes, call.shape.kv_heads, context, m_card.processors());
+        const std::uint64_t bytes = decode_scratch_bytes(key.decodes, call.shape.query_heads, value_dim_of(call.shape), decode.splits);
         decode.scratch = m_scratch.take(bytes);
-        if (bytes > 0 && decode.scratch == nullptr) return;
-        if (!m_card.fault().note(attention_decode(decode, m_card.stream), "decode attention")) return;
+        if (bytes > 0 && decode.scratch == nullptr) return false;
+        if (!m_card.fault().note(attention_decode(decode, m_card.stream), "decode attention")) return false;
     }
     if (key.tiles > 0) {
         PrefillAttention prefill;
         prefill.args = args;
         prefill.tiles = m_batch.tiles();
         prefill.count = key.tiles;
-        if (!m_card.fault().note(attention_prefill(prefill, m_card.stream), "prefill attention")) return;
+        if (!m_card.fault().note(attention_prefill(prefill, m_card.stream), "prefill attention")) return false;
     }
-    if (args.cache.values.rotate) {
-        TurnRows turn;
-        turn.from = turn.to = call.out;
-        turn.rows = key.rows;
-        turn.heads = args.query_heads;
-        turn.width = args.cache.head_dim_v;
-        m_card.fault().note(turn_rows(turn, m_card.stream), "turning outputs back");
+    return true;
+}
+
+// Sequence by sequence, and of long ones so many rows at a time as scores have room for.
+bool CardAttention::run_materialised(const Call& call, const AttentionArgs& args) {
+    constexpr std::uint64_t room = std::uint64_t{256} << 20;
+    constexpr std::uint32_t fewest = 32;  // rows, whatever they take
+    const std::vector<Batch::Sequence>& sequences = m_batch.host_sequences();
+    for (std::uint32_t s = 0; s < sequences.size(); ++s) {
+        const Batch::Sequence& sequence = sequences[s];
+        const std::uint64_t keys = std::uint64_t{sequence.first_position} + sequence.rows;
+        const std::uint64_t of_row = keys * call.shape.query_heads * sizeof(float);
+        const auto step = static_cast<std::uint32_t>(
+            std::min<std::uint64_t>(sequence.rows, std::max<std::uint64_t>(fewest, room / std::max<std::uint64_t>(1, of_row) / fewest * fewest)));
+        for (std::uint32_t first = 0; first < sequence.rows; first += step) {
+            MaterialisedAttention attention;
+            attention.args = args;
+            attention.sequence = s;
+            attention.first_row = first;
+            attention.rows = std::min(step, sequence.rows - first);
+            attention.keys = sequence.first_position + first + attention.rows;
+            attention.scores = reinterpret_cast<float*>(m_scores.take(of_row * step));
+            if (attention.scores == nullptr ||
+                !m_card.fault().note(attention_materialised(attention, m_card.stream), "attention with whole scores"))
+                return false;
+        }
     }
+    return true;
 }
 
 void CardAttention::probe(const Call& call, AttentionProbe& probe) {

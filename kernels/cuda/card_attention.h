@@ -16,7 +16,7 @@ class CardAttention {
 public:
     CardAttention(Card& card, const BatchUpload& batch)
         : m_card(card), m_batch(batch), m_scratch(card, "the parts of a split attention"), m_turned(card, "turned queries"),
-          m_weights(card, "watched attention weights"),
+          m_scores(card, "the scores of attention"), m_weights(card, "watched attention weights"),
           m_rows(card, "watched rows") {}
 
     struct Call {
@@ -26,6 +26,7 @@ public:
         const CudaKvCache& cache;
         std::uint32_t layer = 0;
     };
+    // Scores that are kept whole need room by the lengths of the batch: such a pass is not recorded.
     void run(const Call& call);
     // Waits: the weights are in main memory when it returns.
     void probe(const Call& call, AttentionProbe& probe);
@@ -40,10 +41,13 @@ private:
     AttentionArgs args_of(const Call& call);
     // The same, with queries turned where keys are stored turned. False: the step has failed.
     bool prepare(const Call& call, AttentionArgs& args);
+    // False: the step has failed.
+    bool run_tiled(const Call& call, const AttentionArgs& args);
+    bool run_materialised(const Call& call, const AttentionArgs& args);
 
     Card& m_card;
     const BatchUpload& m_batch;
-    Scratch m_scratch, m_turned, m_weights, m_rows;
+    Scratch m_scratch, m_turned, m_scores, m_weights, m_rows;
     std::vector<Frequencies> m_frequencies;
 };
 

@@ -38,6 +38,7 @@ void CardCache::load(const CudaKvCache& cache, const Positions& positions, float
         args.values = of_values;
         args.out = of_values ? values : keys;
         args.head_stride = of_values ? args.cache.head_dim_v : args.cache.head_dim_k;
+        if (args.head_stride == 0) continue;  // a latent alone
         args.token_stride = args.head_stride * args.cache.kv_heads;
         m_card.fault().note(read_rows(args, m_card.stream), "expanding rows of the cache");
     }

@@ -109,7 +109,7 @@ Ceilings measure_card(Card& card, MatrixLibrary& library, const CudaOptions& opt
         gemm.matrix = factors->data();
         gemm.in = factors->data() + n * n * sizeof(std::uint16_t);
         gemm.out = product->as<float>();
-        gemm.rows = gemm.cols = gemm.matrix_rows = gemm.out_width = options.ceiling_matrix;
+        gemm.rows = gemm.cols = gemm.matrix_rows = gemm.in_width = gemm.out_width = options.ceiling_matrix;
         const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
         ceilings.matrix_rate = per_second(operations, watch.best([&] {
             const char* problem = library.multiply(gemm);

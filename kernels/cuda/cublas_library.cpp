@@ -23,9 +23,16 @@ public:
         const cudaDataType type = gemm.type == DType::f16 ? CUDA_R_16F : gemm.type == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F;
         const int cols = static_cast<int>(gemm.cols);
         const cublasStatus_t status =
-            cublasGemmEx(m_handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(gemm.matrix_rows), static_cast<int>(gemm.rows), cols,
-                         &one, gemm.matrix, type, cols, gemm.in, type, cols, &factor, gemm.out, CUDA_R_32F,
-                         static_cast<int>(gemm.out_width), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+            gemm.count == 1
+                ? cublasGemmEx(m_handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(gemm.matrix_rows), static_cast<int>(gemm.rows), cols,
+                               &one, gemm.matrix, type, cols, gemm.in, type, static_cast<int>(gemm.in_width), &factor, gemm.out,
+                               CUDA_R_32F, static_cast<int>(gemm.out_width), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT)
+                : cublasGemmStridedBatchedEx(m_handle, CUBLAS_OP_T, CUBLAS_OP_N, static_cast<int>(gemm.matrix_rows),
+                                             static_cast<int>(gemm.rows), cols, &one, gemm.matrix, type, cols,
+                                             static_cast<long long>(gemm.matrix_rows) * cols, gemm.in, type,
+                                             static_cast<int>(gemm.in_width), cols, &factor, gemm.out, CUDA_R_32F,
+                                             static_cast<int>(gemm.out_width), gemm.matrix_rows, static_cast<int>(gemm.count),
+                                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
         return status == CUBLAS_STATUS_SUCCESS ? nullptr : cublasGetStatusString(status);
     }
 

@@ -16,7 +16,6 @@
 #include "kernels/cuda/stage_ranges.h"
 
 #include <algorithm>
-#include <cassert>
 #include <new>
 
 namespace kvloupe::cuda {
@@ -43,7 +42,8 @@ class CudaBackend final : public Backend {
 public:
     CudaBackend(const CardReport& report, std::uint32_t processors, const CudaOptions& options)
         : m_report(report), m_options(options), m_card(report.index, report.name, processors), m_stream(m_card), m_batch(m_card),
-          m_graphs(m_card), m_clock(m_card), m_attention(m_card, m_batch), m_cache(m_card, m_batch, m_attention), m_logits(m_card) {
+          m_graphs(m_card), m_clock(m_card), m_attention(m_card, m_batch), m_cache(m_card, m_batch, m_attention), m_logits(m_card),
+          m_scattered(m_card, "rows to scatter") {
         m_card.forget_passes = [this] { m_graphs.clear(); };
     }
     ~CudaBackend() override {
@@ -145,10 +145,41 @@ public:
         if (probe != nullptr && !probe->heads.empty() && m_card.fault().good()) m_attention.probe(call, *probe);
     }
     void gate_multiply(Activation activation, Buffer& gate, const Buffer& up, std::uint32_t rows, std::uint32_t width) override {
-        assert(activation == Activation::silu);
-        if (activation != Activation::silu || !enter(Operation::activation)) return;
-        note(cuda::silu_multiply(floats(gate), floats(up), std::uint64_t{rows} * width, m_card.stream), "the activation");
+        if (!enter(Operation::activation)) return;
+        note(cuda::gate_multiply(activation, floats(gate), floats(up), std::uint64_t{rows} * width, m_card.stream), "the activation");
     }
+    // What only some models need stays in the stage at hand.
+    void rotate(Buffer& x, std::uint32_t heads, std::uint32_t width, std::uint32_t first, const RotaryShape& rotary) override {
+        if (!enter()) return;
+        const TurnPart turn{floats(x), m_batch.positions(), m_batch.key().rows, heads, width, first, m_attention.rotary(rotary)};
+        if (m_card.fault().good()) note(turn_part(turn, m_card.stream), "a rotation");
+    }
+    void rms_norm_heads(Buffer& x, const Weight& weight, float epsilon, std::uint32_t rows, std::uint32_t heads) override {
+        if (enter()) note(cuda::rms_norm_heads(floats(x), matrix(weight), epsilon, rows * heads, m_card.stream), "norms of heads");
+    }
+    void add_bias(Buffer& x, const Weight& bias, std::uint32_t rows) override {
+        if (enter()) note(cuda::add_bias(floats(x), matrix(bias), rows, m_card.stream), "a bias");
+    }
+    void scale(Buffer& x, float factor, std::uint64_t count) override {
+        if (enter()) note(cuda::scale(floats(x), factor, count, m_card.stream), "a factor");
+    }
+    void soft_cap(Buffer& x, float cap, std::uint64_t count) override {
+        if (enter()) note(cuda::soft_cap(floats(x), cap, count, m_card.stream), "a cap");
+    }
+    void add(const Buffer& from, Buffer& to, std::uint64_t count) override {
+        if (enter()) note(cuda::add(floats(from), floats(to), count, m_card.stream), "a sum");
+    }
+    void copy_columns(const Buffer& in, const Columns& c, Buffer& out) override {
+        if (!enter()) return;
+        const std::uint32_t in_heads = c.in_heads == 0 ? c.heads : c.in_heads;
+        note(cuda::copy_columns({floats(in), floats(out), c.rows, c.heads, in_heads, c.columns, c.in_width, c.in_first, c.out_width, c.out_first},
+                                m_card.stream), "a copy of columns");
+    }
+    void matmul_heads(const Weight& weight, const Buffer& in, std::uint32_t rows, std::uint32_t heads, Buffer& out) override {
+        if (m_card.ready()) m_products->multiply(matrix(weight), {floats(in), floats(out), rows, false, heads});
+    }
+    void scatter_add(const Buffer& in, std::span<const std::uint32_t> rows, std::span<const float> weights, std::uint32_t width,
+                     Buffer& out) override;
     void gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) override;
     Result<void> read(const Buffer& in, std::span<float> destination) override;
     bool supports_summaries() const override { return true; }
@@ -197,9 +228,13 @@ public:
 private:
     void note(cudaError_t status, const char* what) { m_card.fault().note(status, what); }
     // Before an operation that writes activations; false where the card failed and nothing must be queued.
-    bool enter(Operation operation) {
+    bool enter() {
         if (!m_card.ready()) return false;
         m_products->forget();
+        return true;
+    }
+    bool enter(Operation operation) {
+        if (!enter()) return false;
         m_ranges.enter(operation);
         return true;
     }
@@ -230,6 +265,7 @@ private:
     CardCache m_cache;
     LogitReader m_logits;
     CardMemory m_gathered;   // rows that gather_rows() was given beside the batch's own
+    Scratch m_scattered;     // rows and weights of scatter_add()
     StageRanges m_ranges;
     Ceilings m_ceilings;
 };
@@ -247,11 +283,28 @@ Result<std::unique_ptr<Weight>> CudaBackend::weight(const Tensor& tensor) {
     return std::unique_ptr<Weight>(std::move(weight));
 }
 
+// From pageable memory: rows and weights are taken before the calls return.
+void CudaBackend::scatter_add(const Buffer& in, std::span<const std::uint32_t> rows, std::span<const float> weights, std::uint32_t width,
+                              Buffer& out) {
+    if (rows.empty() || !enter()) return;
+    std::byte* const memory = m_scattered.take(rows.size_bytes() + weights.size_bytes());
+    if (memory == nullptr) return;
+    const char* what = "scattering rows";
+    const Scatter scatter{floats(in), reinterpret_cast<const std::uint32_t*>(memory), reinterpret_cast<const float*>(memory + rows.size_bytes()),
+                          floats(out), static_cast<std::uint32_t>(rows.size()), width};
+    if (m_card.fault().note(cudaMemcpyAsync(memory, rows.data(), rows.size_bytes(), cudaMemcpyHostToDevice, m_card.stream), what) &&
+        m_card.fault().note(cudaMemcpyAsync(memory + rows.size_bytes(), weights.data(), weights.size_bytes(), cudaMemcpyHostToDevice,
+                                            m_card.stream), what))
+        note(cuda::scatter_add(scatter, m_card.stream), what);
+}
+
 void CudaBackend::gather_rows(const Buffer& in, std::span<const std::uint32_t> rows, std::uint32_t width, Buffer& out) {
-    if (rows.empty() || !enter(Operation::gather)) return;
+    if (rows.empty()) return;
     const std::uint32_t* device_rows = m_batch.logit_rows();
     const std::vector<std::uint32_t>& uploaded = m_batch.host_logit_rows();
-    if (!std::equal(rows.begin(), rows.end(), uploaded.begin(), uploaded.end())) {
+    const bool of_logits = std::equal(rows.begin(), rows.end(), uploaded.begin(), uploaded.end());
+    if (!(of_logits ? enter(Operation::gather) : enter())) return;  // an expert's rows stay in their stage
+    if (!of_logits) {
         if (m_gathered.bytes() < rows.size_bytes()) {
             auto memory = CardMemory::make(m_card, rows.size_bytes(), Purpose::activations, "rows to gather");
             if (!memory) return m_card.fault().note_in_step(memory.error());

@@ -69,7 +69,7 @@ BlockCopy CudaKvCache::copy_of(const std::vector<CopyPart>& parts, std::size_t f
     copy.tokens = std::min(tokens, m_shape.block_size);
     for (const CopyPart& part : parts) {
         copy.most_rows = std::max(copy.most_rows, part.rows);
-        copy.longest_run = std::max(copy.longest_run, std::uint64_t{copy.tokens} * part.code_bytes);
+        copy.longest_run = std::max({copy.longest_run, std::uint64_t{copy.tokens} * part.code_bytes, std::uint64_t{part.group_bytes}});
     }
     return copy;
 }

@@ -3,8 +3,8 @@
 // What the decode kernels share, whatever reads the rows: which part of which sequence a block attends to, and how the
 // states of its warps become one.
 //
-// A block has decode_warps warps and attends for up to decode_heads query heads of one KV head. A group of more heads
-// is attended to in passes by neighbouring blocks, which run at the same time and find each other's rows in L2.
+// A block attends for up to heads_at_once query heads of one KV head. A group of more heads is attended to in passes by
+// neighbouring blocks, which run at the same time and find each other's rows in L2.
 #pragma once
 
 #include "kernels/cuda/attention_common.h"
@@ -23,14 +23,20 @@ struct DecodePlan {
     const std::uint32_t* list = nullptr;  // (count) sequences
     std::uint32_t count = 0;
     std::uint32_t splits = 1;
-    std::uint32_t passes = 1;             // of decode_heads heads over a group
+    std::uint32_t heads_at_once = decode_heads;
+    std::uint32_t passes = 1;             // of so many heads over a group
     float2* states = nullptr;             // (count, query_heads, splits) maximum, sum of weights; where splits > 1
-    float* sums = nullptr;                // (count, query_heads, splits, head_dim_v) weighted values, not yet divided
+    float* sums = nullptr;                // (count, query_heads, splits, out_dim) weighted values, not yet divided
 };
 
 // decode_codes.h on its way: whether it takes the layer (attention_decode_codes.cu), and its launch.
 bool takes_codes(const CacheLayer& cache);
 cudaError_t launch_decode_codes(const DecodePlan& plan, std::uint32_t group, bool sinks, cudaStream_t stream);
+
+// decode_latent.h likewise (attention_decode_latent.cu).
+inline constexpr std::uint32_t latent_heads = 16;
+bool takes_latents(const AttentionArgs& args);
+cudaError_t launch_decode_latents(const DecodePlan& plan, cudaStream_t stream);
 
 // Where a key's row lies: what the block table said, not yet turned into a row, so that nothing waits for it before
 // then.
@@ -49,6 +55,7 @@ struct DecodeWork {
     std::uint32_t item;          // in the list
     std::uint32_t split;
     std::uint32_t row;           // of q and out
+    std::uint32_t query_width;
     std::uint32_t first_head;    // query heads first_head .. first_head + heads - 1
     std::uint32_t heads;
     std::uint32_t dropped;       // by so much the query is turned back for sinks
@@ -65,7 +72,7 @@ struct DecodeWork {
         const AttentionArgs& args = plan.args;
         const std::uint32_t group = args.query_heads / args.cache.kv_heads;
         std::uint32_t rest = blockIdx.x;
-        const std::uint32_t first = rest % plan.passes * decode_heads;  // of the group
+        const std::uint32_t first = rest % plan.passes * plan.heads_at_once;  // of the group
         rest /= plan.passes;
         kv_head = rest % args.cache.kv_heads;
         rest /= args.cache.kv_heads;
@@ -75,7 +82,8 @@ struct DecodeWork {
         table = sequence.table_begin;
         row = sequence.first_row;
         first_head = kv_head * group + first;
-        heads = min(group - first, decode_heads);
+        heads = min(group - first, plan.heads_at_once);
+        query_width = query_dim(args);
         const VisibleKeys keys = visible_keys(args.span, sequence.first_position);
         dropped = dropped_keys(args.span, keys);
         sinks = keys.sinks;
@@ -89,7 +97,7 @@ struct DecodeWork {
     }
 
     __device__ const float* query(const AttentionArgs& args, std::uint32_t head) const {
-        return args.q + (std::uint64_t{row} * args.query_heads + first_head + head) * args.cache.head_dim_k;
+        return args.q + (std::uint64_t{row} * args.query_heads + first_head + head) * query_width;
     }
     __device__ std::uint64_t state(const DecodePlan& plan, std::uint32_t head) const {
         return (item * std::uint64_t{plan.args.query_heads} + first_head + head) * plan.splits + split;
@@ -133,7 +141,7 @@ private:
     }
 };
 
-// What each warp leaves in shared memory for its heads: weighted values (warps, heads, head_dim_v), then maxima and
+// What each warp leaves in shared memory for its heads: weighted values (warps, heads, out_dim), then maxima and
 // sums of weights (warps, heads). In powers of two: weights are exp2(score - maximum), times any factor that all warps
 // share.
 struct WarpStates {
@@ -151,7 +159,7 @@ struct WarpStates {
 // writes the part's state, or where it is the only part, the output.
 __device__ inline void finish_part(const DecodePlan& plan, const DecodeWork& work, const WarpStates& warps) {
     const AttentionArgs& args = plan.args;
-    const std::uint32_t head_dim = args.cache.head_dim_v;
+    const std::uint32_t head_dim = out_dim(args);
     for (std::uint32_t i = threadIdx.x; i < work.heads * head_dim; i += decode_threads) {
         const std::uint32_t head = i / head_dim, element = i % head_dim;
         float maximum = -INFINITY;

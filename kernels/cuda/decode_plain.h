@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // Decode attention in f32 arithmetic: f32 caches (PlainRows), and whatever has no instance of its own (AnyRows: packs, KIVI,
-// K and V of two precisions, odd head sizes up to 256; slower).
+// K and V of two precisions, odd head sizes up to 256, capped scores, latents of other sizes and precisions than decode_latent.h's;
+// slower). Over latents a block attends for four heads, not eight: 512 sums for eight would take 128 registers of each lane.
 //
 // Bytes: as in decode_tensor.h. For a group of up to 8 heads a cell of f32 costs 8 FMA: at 20.7 bytes per clock 41 of
 // the 128 that a multiprocessor does in a clock. With what is around them, per warp and tile of 32 keys, head 128
@@ -55,15 +56,15 @@ private:
     CacheLayer m_cache;
 };
 
-// Rows in any precision, keys and values each their own, head sizes up to 256: Width elements at a time, 4 where the head sizes
-// are multiples of it, else 1.
-template <std::uint32_t Width>
+// Rows in any precision, keys and values each their own, latents too, values of up to MostElements: Width elements at a time, 4 where
+// the sizes are multiples of it, else 1.
+template <std::uint32_t Width, std::uint32_t MostElements>
 struct AnyRows {
     static constexpr std::uint32_t width = Width;
-    static constexpr std::uint32_t most_elements = 256;
+    static constexpr std::uint32_t most_elements = MostElements;
     using Place = TokenPlace;
     __device__ AnyRows(const AttentionArgs& args, const DecodeWork& work)
-        : m_keys(args.cache, false, work.kv_head), m_values(args.cache, true, work.kv_head), m_elements{args.cache.head_dim_k, args.cache.head_dim_v} {}
+        : m_rows(args.cache, args.latent, work.kv_head), m_elements{query_dim(args), out_dim(args)} {}
     __device__ std::uint32_t key_elements() const { return m_elements[0]; }
     __device__ std::uint32_t value_elements() const { return m_elements[1]; }
     __device__ static Place place(const AttentionArgs& args, const DecodeWork& work, std::uint32_t entry) {
@@ -75,15 +76,20 @@ struct AnyRows {
         return {__shfl_sync(0xFFFFFFFFu, place.block, from), __shfl_sync(0xFFFFFFFFu, place.page, from),
                 __shfl_sync(0xFFFFFFFFu, place.offset, from)};
     }
-    __device__ void key(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_keys.load(place, width * piece, to); }
-    __device__ void value(const Place& place, std::uint32_t piece, float (&to)[width]) const { m_values.load(place, width * piece, to); }
+    __device__ void key(const Place& place, std::uint32_t piece, float (&to)[width]) const { take(load_key_apart<width>(m_rows, place, width * piece), to); }
+    __device__ void value(const Place& place, std::uint32_t piece, float (&to)[width]) const { take(load_value_apart<width>(m_rows, place, width * piece), to); }
     __device__ static void load(const float* from, float (&to)[width]) {
         if constexpr (width == 4) load_four(from, to);
         else to[0] = *from;
     }
 
 private:
-    HeadRows m_keys, m_values;
+    __device__ static void take(const LoadedElements<width>& loaded, float (&to)[width]) {
+        KVLOUPE_UNROLL
+        for (std::uint32_t i = 0; i < width; ++i) to[i] = loaded.at[i];
+    }
+
+    AttendedRows m_rows;
     std::uint32_t m_elements[2];
 };
 
@@ -155,12 +161,12 @@ struct PlainDecode {
     }
 
     // Leaves the weights of the tile in tile_weights (plain_keys, Heads) and, in tile_kept (Heads), by what earlier
-    // sums are multiplied.
-    __device__ void weigh(float (&scores)[own_keys], std::uint32_t keys, float* tile_weights, float* tile_kept) {
+    // sums are multiplied. cap: of the scores, times log2(e).
+    __device__ void weigh(float (&scores)[own_keys], std::uint32_t keys, float cap, float* tile_weights, float* tile_kept) {
         float largest = maximum;
         KVLOUPE_UNROLL
         for (std::uint32_t i = 0; i < own_keys; ++i) {
-            if (4 * i + sub >= keys) scores[i] = -INFINITY;
+            scores[i] = 4 * i + sub < keys ? capped_score(scores[i], cap) : -INFINITY;
             largest = fmaxf(largest, scores[i]);
         }
         largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFu, largest, 8));
@@ -189,7 +195,8 @@ struct PlainDecode {
                 for (std::uint32_t e = 0; e < width; ++e) sums[h][p][e] *= kept;
             }
         }
-        constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : 4;  // rows in flight
+        // Rows in flight; one where a row takes 16 loads, each of them a switch over precisions.
+        constexpr std::uint32_t at_once = value_pieces * width <= 4 ? 8 : value_pieces < 16 ? 4 : 1;
         for (std::uint32_t first = 0; first < plain_keys; first += at_once) {
             float value[at_once][value_pieces][width] = {};
             KVLOUPE_UNROLL
@@ -240,7 +247,7 @@ struct PlainDecode {
     }
 };
 
-// One block of a part of a sequence; see DecodeWork. Heads: 2 or 8, at least those of a pass. Dynamic shared memory:
+// One block of a part of a sequence; see DecodeWork. Heads: 2, 4 or 8, at least those of a pass. Dynamic shared memory:
 // plain_decode_bytes().
 template <class Rows, std::uint32_t Heads>
 __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan plan) {
@@ -277,7 +284,7 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
         const auto place = Rows::place(plan.args, work, tile + min(decode.lane, keys - 1));
         float scores[PlainDecode<Rows, Heads>::own_keys];
         decode.score(rows, shared + (work.sink(tile) ? Heads * elements : 0), place, scores);
-        decode.weigh(scores, keys, tile_weights, tile_kept);
+        decode.weigh(scores, keys, plan.args.soft_cap * log2_e, tile_weights, tile_kept);
         __syncwarp();
         decode.add_values(rows, place, tile_weights, tile_kept);
         __syncwarp();
@@ -290,9 +297,9 @@ __global__ void __launch_bounds__(decode_threads, 2) decode_plain(DecodePlan pla
 }
 
 template <std::uint32_t Heads>
-std::size_t plain_decode_bytes(const CacheLayer& cache, std::uint32_t group, bool sinks) {
-    const std::size_t queries = std::size_t{Heads} * cache.head_dim_k * (sinks ? 2 : 1);
-    const std::size_t states = WarpStates::floats(group < Heads ? group : Heads, cache.head_dim_v);
+std::size_t plain_decode_bytes(const AttentionArgs& args, std::uint32_t group, bool sinks) {
+    const std::size_t queries = std::size_t{Heads} * query_dim(args) * (sinks ? 2 : 1);
+    const std::size_t states = WarpStates::floats(group < Heads ? group : Heads, out_dim(args));
     return (queries > states ? queries : states) * sizeof(float);
 }
 

@@ -58,8 +58,8 @@ struct CacheLayer {
     CacheTensor keys, values;
     std::uint32_t block_size = 0;
     std::uint32_t kv_heads = 0;
-    std::uint32_t head_dim_k = 0;  // of queries and keys
-    std::uint32_t head_dim_v = 0;  // of values and outputs; equal to head_dim_k until a latent comes
+    std::uint32_t head_dim_k = 0;  // of key rows; with a latent: its width
+    std::uint32_t head_dim_v = 0;  // of value rows; with a latent: of the rotary key, which may be 0
 };
 
 // One sequence of a batch, as engine/backend.h has it; the tables lie concatenated in device memory.
@@ -83,8 +83,8 @@ struct RotaryArgs {
 cudaError_t embed(const Matrix& table, const std::int32_t* tokens, std::uint32_t count, float* out, cudaStream_t stream);
 // out (rows, weight.cols) = in / sqrt(mean(in^2) + epsilon) * weight (1, cols)
 cudaError_t rms_norm(const float* in, const Matrix& weight, float epsilon, std::uint32_t rows, float* out, cudaStream_t stream);
-// gate (count) = gate / (1 + exp(-gate)) * up
-cudaError_t silu_multiply(float* gate, const float* up, std::uint64_t count, cudaStream_t stream);
+// gate (count) = activation(gate) * up
+cudaError_t gate_multiply(Activation activation, float* gate, const float* up, std::uint64_t count, cudaStream_t stream);
 // out (count, width) = in[rows]; rows (count), device
 cudaError_t gather_rows(const float* in, const std::uint32_t* rows, std::uint32_t count, std::uint32_t width, float* out,
                         cudaStream_t stream);
@@ -92,6 +92,46 @@ cudaError_t gather_rows(const float* in, const std::uint32_t* rows, std::uint32_
 cudaError_t narrow(const float* in, DType to, std::uint64_t count, void* out, cudaStream_t stream);
 // out (matrix.rows, matrix.cols) as f16: a quantised matrix expanded for cuBLAS. Rows first .. first + count - 1 only.
 cudaError_t expand(const Matrix& matrix, std::uint32_t first, std::uint32_t count, void* out, cudaStream_t stream);
+
+// --- parts.cu: what only some models need ---
+// Turns values first .. first + rotary_dim - 1 of every head in place: x (rows, heads, width), positions (rows), device.
+struct TurnPart {
+    float* x = nullptr;
+    const std::uint32_t* positions = nullptr;
+    std::uint32_t rows = 0;
+    std::uint32_t heads = 0;
+    std::uint32_t width = 0;
+    std::uint32_t first = 0;
+    RotaryArgs rotary;
+};
+cudaError_t turn_part(const TurnPart& args, cudaStream_t stream);
+// x (rows, weight.cols) = x / sqrt(mean(x^2) + epsilon) * weight (1, cols), in place: many short rows, the heads.
+cudaError_t rms_norm_heads(float* x, const Matrix& weight, float epsilon, std::uint32_t rows, cudaStream_t stream);
+// x (rows, bias.cols) += bias (1, cols)
+cudaError_t add_bias(float* x, const Matrix& bias, std::uint32_t rows, cudaStream_t stream);
+// x (count) *= factor; x (count) = cap * tanh(x / cap); to (count) += from (count)
+cudaError_t scale(float* x, float factor, std::uint64_t count, cudaStream_t stream);
+cudaError_t soft_cap(float* x, float cap, std::uint64_t count, cudaStream_t stream);
+cudaError_t add(const float* from, float* to, std::uint64_t count, cudaStream_t stream);
+// out (rows, heads, out_width), from out_first on = in (rows, in_heads, in_width), from in_first on, `columns` of them.
+// in_heads: 1, the same for all heads, or heads.
+struct ColumnCopy {
+    const float* in = nullptr;
+    float* out = nullptr;
+    std::uint32_t rows = 0, heads = 0, in_heads = 0, columns = 0;
+    std::uint32_t in_width = 0, in_first = 0, out_width = 0, out_first = 0;
+};
+cudaError_t copy_columns(const ColumnCopy& copy, cudaStream_t stream);
+// out row rows[i] += weights[i] * in (count, width), for all i in ascending order; rows, weights (count), device; rows may repeat.
+struct Scatter {
+    const float* in = nullptr;
+    const std::uint32_t* rows = nullptr;
+    const float* weights = nullptr;
+    float* out = nullptr;
+    std::uint32_t count = 0;
+    std::uint32_t width = 0;
+};
+cudaError_t scatter_add(const Scatter& scatter, cudaStream_t stream);
 
 // --- rotary.cu, cache_write.cu ---
 // Turns q (rows, query_heads, head_dim_k) and k (rows, kv_heads, head_dim_k) in place by the rows' positions and writes k and
@@ -143,14 +183,18 @@ struct ReadRows {
     std::uint64_t head_stride = 0;
 };
 cudaError_t read_rows(const ReadRows& args, cudaStream_t stream);
-// to (rows, heads, width) = rows of from turned by a Hadamard matrix / sqrt(width); width: a power of two up to 1,024; in place
-// too. positions (rows), device, null: rows are turned as they are; else first as sink keys see them (span, rotary).
+// to = a part of from, turned by a Hadamard matrix / sqrt(width), a power of two up to 1,024; both (rows, heads, stride), values first
+// .. first + width - 1; in place too. positions (rows), device, null: rows are turned as they are; else first as sink keys see them
+// (span, rotary). Without hadamard that is all.
 struct TurnRows {
     const float* from = nullptr;
     float* to = nullptr;
     std::uint32_t rows = 0;
     std::uint32_t heads = 0;
     std::uint32_t width = 0;
+    std::uint32_t stride = 0;
+    std::uint32_t first = 0;
+    bool hadamard = true;
     const std::uint32_t* positions = nullptr;
     KeySpan span;
     RotaryArgs rotary;
@@ -172,7 +216,7 @@ struct CopyPart {
     std::uint32_t code_bytes = 0;        // of a token's row
     std::uint32_t scale_begin = 0;       // of the scales, from the row's block's start
     std::uint32_t scale_bytes = 0;       // of a token's row
-    std::uint32_t group = 0;             // KIVI's keys: tokens that share group_bytes of scales; else 0
+    std::uint32_t group = 0;             // KIVI's keys, and blocks copied as a whole: tokens that share group_bytes; else 0
     std::uint32_t group_bytes = 0;
 };
 struct BlockCopy {
@@ -192,13 +236,15 @@ cudaError_t copy_block(const BlockCopy& copy, cudaStream_t stream);
 
 // --- matvec.cu ---
 // out (rows, matrix.rows) (+)= in (rows, matrix.cols) * matrix^T for few rows (1 .. max_matvec_rows), any stored form:
-// the weights are read once for all rows. Accumulates in f32.
+// the weights are read once for all rows. Accumulates in f32. With heads, each has its part of the matrix's rows and of in:
+// in (rows, heads, matrix.cols), out (rows, heads, matrix.rows / heads).
 inline constexpr std::uint32_t max_matvec_rows = 8;
 struct Product {
     const float* in = nullptr;
     float* out = nullptr;
     std::uint32_t rows = 0;
     bool accumulate = false;
+    std::uint32_t heads = 1;  // divides matrix.rows
 };
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream);
 
@@ -228,8 +274,8 @@ cudaError_t summarise(const Summarise& args, cudaStream_t stream);
 
 // --- attention: what all kernels share ---
 struct AttentionArgs {
-    const float* q = nullptr;                    // (rows, query_heads, head_dim_k), turned
-    float* out = nullptr;                        // (rows, query_heads, head_dim_v)
+    const float* q = nullptr;                    // (rows, query_heads, query_dim()), turned
+    float* out = nullptr;                        // (rows, query_heads, out_dim())
     CacheLayer cache;
     const std::uint32_t* block_tables = nullptr; // device
     const SequenceRows* sequences = nullptr;     // device
@@ -240,13 +286,17 @@ struct AttentionArgs {
     const std::uint32_t* table_pages = nullptr;  // device, as block_tables: page + 1 of the f16 page that stands for a block
     // Keys that are stored rotated: q is rotated too, and here it is as sink keys see it, rotated after that. Else null.
     const float* sink_q = nullptr;
+    float soft_cap = 0;                          // scores become cap * tanh(score / cap); 0: they stay
+    // Keys are a latent and, behind it, the rotary key, which the cache keeps as its K and V; values are the latents.
+    bool latent = false;
 };
 
 // --- attention_decode.cu ---
 // Sequences that have one row each. list (count): their indices in `sequences`, device. The keys that each sees are cut into
 // `splits` parts of equal numbers of tokens, a whole number of decode_tile tokens (some parts may be empty); each part
 // leaves its sum and log-sum-exp in scratch, a second kernel merges them in ascending order. One read of K and V per KV head
-// for up to 8 query heads; larger groups in passes. Head sizes up to 256. The result does not depend on the block size, bit for bit.
+// for up to 8 query heads, of latents in f16 and bf16 for 16; larger groups in passes. Head sizes up to 256, latents up to 512 with
+// keys of up to 768 values. The result does not depend on the block size, bit for bit.
 inline constexpr std::uint32_t decode_tile = 64;
 struct DecodeAttention {
     AttentionArgs args;
@@ -258,7 +308,9 @@ struct DecodeAttention {
 // Splits that fill the device (processors: multiprocessors) for a batch of that many sequences and KV heads of which the
 // longest sees `context` keys. At least 1; a function of these numbers alone.
 std::uint32_t decode_splits(std::uint32_t count, std::uint32_t kv_heads, std::uint32_t context, std::uint32_t processors);
-std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t head_dim_v, std::uint32_t splits);
+// The same over latents: a multiprocessor holds one block of the kernel that reads them.
+std::uint32_t latent_splits(std::uint32_t count, std::uint32_t query_heads, std::uint32_t context, std::uint32_t processors);
+std::uint64_t decode_scratch_bytes(std::uint32_t count, std::uint32_t query_heads, std::uint32_t out_dim, std::uint32_t splits);
 cudaError_t attention_decode(const DecodeAttention& decode, cudaStream_t stream);
 
 // --- attention_prefill.cu ---
@@ -276,6 +328,19 @@ struct PrefillAttention {
     std::uint32_t count = 0;
 };
 cudaError_t attention_prefill(const PrefillAttention& prefill, cudaStream_t stream);
+
+// --- attention_materialised.cu ---
+// As the textbook has it: rows first_row .. first_row + rows - 1 of one sequence, which see keys 0 .. keys - 1 at most; scores
+// (query_heads, rows, keys), device, are written with masked ones as -infinity, become softmax weights, and are read again.
+struct MaterialisedAttention {
+    AttentionArgs args;
+    std::uint32_t sequence = 0;
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+    std::uint32_t keys = 0;
+    float* scores = nullptr;
+};
+cudaError_t attention_materialised(const MaterialisedAttention& attention, cudaStream_t stream);
 
 // --- attention_probe.cu ---
 // Softmax weights of one query head for all rows of the batch. weights: row r's begin at offsets[r], positions[r] + 1 of

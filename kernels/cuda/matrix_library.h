@@ -14,15 +14,18 @@
 
 namespace kvloupe::cuda {
 
-// out (rows, matrix_rows of each out_width values) (+)= in (rows, cols) * matrix (matrix_rows, cols)^T. Both factors of one
-// type, f32 (without TF32), f16 or bf16; sums and out in f32. All in device memory.
+// out (rows, matrix_rows of each out_width values) (+)= in (rows, cols of each in_width values) * matrix (matrix_rows, cols)^T. Both
+// factors of one type, f32 (without TF32), f16 or bf16; sums and out in f32. All in device memory. `count` such products side by
+// side, as heads lie: the next one's matrix is behind the first one's, its in and out begin cols and matrix_rows values further on.
 struct Gemm {
     const void* matrix = nullptr;
     const void* in = nullptr;
     DType type = DType::f16;
     float* out = nullptr;
     std::uint32_t rows = 0, cols = 0, matrix_rows = 0;
+    std::uint32_t in_width = 0;   // values from one row of in to the next
     std::uint32_t out_width = 0;  // values from one row of out to the next
+    std::uint32_t count = 1;
     bool accumulate = false;
 };
 

@@ -81,6 +81,9 @@ __global__ void __launch_bounds__(warps * 32, Rows > 2 ? 2 : 3)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
     const std::uint32_t first = (blockIdx.x * (warps / split) + warp / split) * PerWarp;  // matrix row
     const std::byte* base = matrix.data + first * stride;
+    // With heads, all rows of a warp are of one: PerWarp divides a head's.
+    const float* const in = product.in + (product.heads > 1 ? first / (matrix.rows / product.heads) * std::size_t{matrix.cols} : 0);
+    const std::size_t in_stride = std::size_t{product.heads} * matrix.cols;
     float sums[PerWarp][Rows] = {};
     for (std::uint32_t begin = part * columns_per_turn; begin < matrix.cols; begin += split * Turns * columns_per_turn) {
         Columns<Type> loaded[Turns][PerWarp];
@@ -102,7 +105,7 @@ __global__ void __launch_bounds__(warps * 32, Rows > 2 ? 2 : 3)
             for (unsigned n = 0; n < Rows; ++n) {
                 if (n >= product.rows) break;
                 float x[8];
-                load_activations(product.in + std::size_t{n} * matrix.cols, column, x);
+                load_activations(in + n * in_stride, column, x);
                 KVLOUPE_UNROLL
                 for (unsigned r = 0; r < PerWarp; ++r)
                     sums[r][n] = multiply_add<Type>(loaded[turn][r], weight[r], x, sums[r][n]);
@@ -129,20 +132,22 @@ __global__ void __launch_bounds__(warps * 32, Rows > 2 ? 2 : 3)
     out = product.accumulate ? out + mine : mine;
 }
 
-// Plain types whose rows are not aligned to 16 bytes: a warp per matrix row, a lane every 32nd column.
+// Plain types whose rows are not aligned to 16 bytes, and heads of odd numbers of rows: a warp per matrix row, a lane every 32nd
+// column. stride: bytes of a matrix row.
 template <DType Type, unsigned Rows>
-__global__ void __launch_bounds__(warps * 32) matvec_unaligned_kernel(Matrix matrix, Product product) {
+__global__ void __launch_bounds__(warps * 32) matvec_unaligned_kernel(Matrix matrix, Product product, std::uint64_t stride) {
     KVLOUPE_KERNEL(matvec_unaligned_kernel);
     const unsigned lane = threadIdx.x % 32;
     const std::uint32_t row = blockIdx.x * warps + threadIdx.x / 32;
     if (row >= matrix.rows) return;
-    const std::byte* weights = matrix.data + std::size_t{row} * matrix.cols * sizeof(Plain<Type>);
+    const std::byte* weights = matrix.data + row * stride;
+    const float* const in = product.in + row / (matrix.rows / product.heads) * std::size_t{matrix.cols};
     float sums[Rows] = {};
     for (std::uint32_t column = lane; column < matrix.cols; column += 32) {
         const float weight = load_element<Type>(weights, column);
         KVLOUPE_UNROLL
         for (unsigned n = 0; n < Rows; ++n)
-            if (n < product.rows) sums[n] = fmaf(weight, product.in[std::size_t{n} * matrix.cols + column], sums[n]);
+            if (n < product.rows) sums[n] = fmaf(weight, in[std::size_t{n} * product.heads * matrix.cols + column], sums[n]);
     }
     KVLOUPE_UNROLL
     for (unsigned n = 0; n < Rows; ++n) {
@@ -173,14 +178,12 @@ cudaError_t run(const Matrix& matrix, const Product& product, cudaStream_t strea
 
 template <DType Type>
 cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t stream) {
-    if constexpr (!is_packed<Type>) {
-        const bool by_16_bytes = is_aligned(matrix.data, 16) && is_aligned(product.in, 16);
-        if (matrix.cols % 8 != 0 || !by_16_bytes) {
-            const dim3 grid((matrix.rows + warps - 1) / warps);
-            if (product.rows == 1)
-                return launch(matvec_unaligned_kernel<Type, 1>, grid, dim3(warps * 32), 0, stream, matrix, product);
-            return launch(matvec_unaligned_kernel<Type, max_matvec_rows>, grid, dim3(warps * 32), 0, stream, matrix, product);
-        }
+    const bool by_16_bytes = is_aligned(matrix.data, 16) && is_aligned(product.in, 16) && matrix.cols % 8 == 0;
+    const bool odd_heads = product.heads > 1 && matrix.rows / product.heads % 4 != 0;  // a warp's rows would be of two
+    if (!by_16_bytes || odd_heads) {
+        const dim3 grid((matrix.rows + warps - 1) / warps);
+        const auto kernel = product.rows == 1 ? matvec_unaligned_kernel<Type, 1> : matvec_unaligned_kernel<Type, max_matvec_rows>;
+        return launch(kernel, grid, dim3(warps * 32), 0, stream, matrix, product, row_bytes(Type, matrix.cols));
     }
     if (product.rows == 1) return run<Type, 1>(matrix, product, stream);
     if (product.rows == 2) return run<Type, 2>(matrix, product, stream);
@@ -192,7 +195,9 @@ cudaError_t run_type(const Matrix& matrix, const Product& product, cudaStream_t 
 
 cudaError_t matvec(const Matrix& matrix, const Product& product, cudaStream_t stream) {
     if (product.rows == 0 || matrix.rows == 0) return cudaSuccess;
-    if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0) return cudaErrorInvalidValue;
+    if (product.rows > max_matvec_rows || matrix.cols % elements_per_pack(matrix.dtype) != 0 || product.heads == 0 ||
+        matrix.rows % product.heads != 0)
+        return cudaErrorInvalidValue;
     if (kvloupe::is_packed(matrix.dtype) && !(is_aligned(matrix.data, 16) && is_aligned(product.in, 16)))
         return cudaErrorInvalidValue;
     return with_dtype(matrix.dtype, [&](auto type) { return run_type<decltype(type)::value>(matrix, product, stream); });

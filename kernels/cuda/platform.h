@@ -9,6 +9,7 @@
 //   KVLOUPE_DYNAMIC_SHARED(type, name)       the launch's dynamic shared memory, as `type* name`, aligned to 16
 //   KVLOUPE_UNROLL                           before a loop: unroll it
 //   KVLOUPE_NO_UNROLL                        before a loop: leave it as it is (its body is long)
+//   KVLOUPE_NO_INLINE                        before a function: it is called where others would be copied
 //   KVLOUPE_KERNEL(name)                     first statement of every __global__ function: its own name. The emulation notes
 //                                            that it ran, and names it in its failures; nothing under nvcc. A test compares
 //                                            what ran with the __global__ functions of the sources
@@ -27,6 +28,7 @@
     type* const name = reinterpret_cast<type*>(name##_raw)
 #define KVLOUPE_UNROLL _Pragma("unroll")
 #define KVLOUPE_NO_UNROLL _Pragma("unroll 1")
+#define KVLOUPE_NO_INLINE __noinline__
 #define KVLOUPE_KERNEL(name) static_cast<void>(0)
 
 namespace kvloupe::cuda {

@@ -43,6 +43,31 @@ bool Products::run(const Gemm& gemm) {
     return true;
 }
 
+bool Products::run_stored(const Matrix& matrix, const Product& product, Gemm gemm) {
+    gemm.matrix = matrix.data;
+    gemm.out = product.out;
+    gemm.matrix_rows = matrix.rows / product.heads;
+    gemm.count = product.heads;
+    return run(gemm);
+}
+
+bool Products::run_expanded(const Matrix& matrix, const Product& product, Gemm gemm) {
+    const std::uint32_t of_head = matrix.rows / product.heads, step = std::min(of_head, rows_expanded_at_once(matrix));
+    const auto* const in = static_cast<const std::uint16_t*>(gemm.in);
+    for (std::uint32_t head = 0; head < product.heads; ++head)
+        for (std::uint32_t row = 0; row < of_head; row += step) {
+            const std::uint32_t first = head * of_head + row;
+            gemm.matrix_rows = std::min(step, of_head - row);
+            gemm.in = in + std::uint64_t{head} * matrix.cols;
+            gemm.out = product.out + first;
+            std::byte* const to = m_expanded.take(std::uint64_t{step} * matrix.cols * sizeof(std::uint16_t));
+            if (to == nullptr || !m_card.fault().note(expand(matrix, first, gemm.matrix_rows, to, m_card.stream), task)) return false;
+            gemm.matrix = to;
+            if (!run(gemm)) return false;
+        }
+    return true;
+}
+
 void Products::multiply(const Matrix& matrix, const Product& product) {
     if (product.rows == 0) return;
     if (product.rows <= max_matvec_rows) {
@@ -50,24 +75,13 @@ void Products::multiply(const Matrix& matrix, const Product& product) {
     } else {
         Gemm gemm;
         gemm.type = quantised(matrix.dtype) ? DType::f16 : matrix.dtype;
-        gemm.in = narrowed(product.in, gemm.type, std::uint64_t{product.rows} * matrix.cols);
+        gemm.in_width = product.heads * matrix.cols;
+        gemm.in = narrowed(product.in, gemm.type, std::uint64_t{product.rows} * gemm.in_width);
         gemm.rows = product.rows;
         gemm.cols = matrix.cols;
         gemm.out_width = matrix.rows;
         gemm.accumulate = product.accumulate;
-        if (gemm.in == nullptr) return;
-        const std::uint32_t step = quantised(matrix.dtype) ? rows_expanded_at_once(matrix) : matrix.rows;
-        for (std::uint32_t first = 0; first < matrix.rows; first += step) {
-            gemm.matrix_rows = std::min(step, matrix.rows - first);
-            gemm.matrix = matrix.data;
-            gemm.out = product.out + first;
-            if (quantised(matrix.dtype)) {
-                std::byte* to = m_expanded.take(std::uint64_t{step} * matrix.cols * sizeof(std::uint16_t));
-                if (to == nullptr || !m_card.fault().note(expand(matrix, first, gemm.matrix_rows, to, m_card.stream), task)) return;
-                gemm.matrix = to;
-            }
-            if (!run(gemm)) return;
-        }
+        if (gemm.in == nullptr || !(quantised(matrix.dtype) ? run_expanded(matrix, product, gemm) : run_stored(matrix, product, gemm))) return;
     }
     // Written over what was narrowed?
     if (product.out == m_narrowed_from) forget();

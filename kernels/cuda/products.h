@@ -4,6 +4,7 @@
 // them once. More: the matrix library, with the activations narrowed to the weights' own type; a quantised matrix is expanded
 // to f16 piece by piece into a bounded scratch, because expanding all of it would double its memory.
 //
+// Products head by head (absorbed latents) are as many products side by side: one call of the library, one of our kernel.
 // The narrowed activations are used again by the next product of the same rows (query, key and value; gate and up).
 #pragma once
 
@@ -30,6 +31,9 @@ private:
     const void* narrowed(const float* in, DType type, std::uint64_t count);
     std::uint32_t rows_expanded_at_once(const Matrix& matrix) const;
     bool run(const Gemm& gemm);
+    // Many rows by a matrix as it is stored, and by a quantised one piece by piece. False: the step has failed.
+    bool run_stored(const Matrix& matrix, const Product& product, Gemm gemm);
+    bool run_expanded(const Matrix& matrix, const Product& product, Gemm gemm);
 
     Card& m_card;
     MatrixLibrary& m_library;

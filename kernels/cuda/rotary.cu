@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(turn_threads) turn_and_store(const RotaryStore
     const unsigned part = blocks.first + blockIdx.y;
     const bool values = part >= blocks.of_queries + blocks.of_keys;  // the same for the whole block
     if (!values) {
-        find_turns(args, row, turns);
+        find_turns(args.rotary, args.positions[row], turns);
         __syncthreads();
     }
     if (part < blocks.of_queries) {
@@ -116,12 +116,13 @@ cudaError_t rotary_store(const RotaryStore& args, cudaStream_t stream) {
     HeadBlocks blocks;
     blocks.of_queries = args.rotary.rotary_dim > 0 ? blocks_of(args.query_heads) : 0;
     blocks.of_keys = blocks_of(cache.kv_heads);
-    const unsigned turned = blocks.of_queries + blocks.of_keys, all = turned + blocks.of_keys;
-    if (cache.keys.dtype == cache.values.dtype) return run(args, blocks, cache.keys.dtype, all, stream);
+    const unsigned turned = blocks.of_queries + blocks.of_keys, of_values = cache.head_dim_v > 0 ? blocks.of_keys : 0;
+    if (cache.keys.dtype == cache.values.dtype) return run(args, blocks, cache.keys.dtype, turned + of_values, stream);
     // Keys and values of two precisions: a launch for each.
-    if (const cudaError_t error = run(args, blocks, cache.keys.dtype, turned, stream); error != cudaSuccess) return error;
+    const cudaError_t error = run(args, blocks, cache.keys.dtype, turned, stream);
+    if (error != cudaSuccess || of_values == 0) return error;
     blocks.first = turned;
-    return run(args, blocks, cache.values.dtype, blocks.of_keys, stream);
+    return run(args, blocks, cache.values.dtype, of_values, stream);
 }
 
 }  // namespace kvloupe::cuda

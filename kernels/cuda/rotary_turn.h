@@ -89,28 +89,33 @@ struct Pairs {
 };
 
 // The angles of a row, into shared memory, by all threads of a block; a barrier follows.
-__device__ __forceinline__ void find_turns(const RotaryStore& args, std::uint32_t row, float2* turns) {
-    const double position = args.positions[row];
-    for (unsigned i = threadIdx.x; i < args.rotary.rotary_dim / 2; i += turn_threads) {
-        const float2 turn = cosine_and_sine(position * args.rotary.frequencies[i]);
-        turns[i] = make_float2(turn.x * args.rotary.magnitude, turn.y * args.rotary.magnitude);
+__device__ __forceinline__ void find_turns(const RotaryArgs& rotary, double position, float2* turns) {
+    for (unsigned i = threadIdx.x; i < rotary.rotary_dim / 2; i += turn_threads) {
+        const float2 turn = cosine_and_sine(position * rotary.frequencies[i]);
+        turns[i] = make_float2(turn.x * rotary.magnitude, turn.y * rotary.magnitude);
     }
 }
 
-// Queries first_head .. of a row, turn_heads of them.
+// The first 2 * half values of `heads` heads that lie `stride` floats apart, by all threads of a block.
 template <RotaryLayout layout, unsigned width>
-__device__ __forceinline__ void turn_queries(const RotaryStore& args, std::uint32_t row, unsigned first_head, const float2* turns) {
-    const unsigned half = args.rotary.rotary_dim / 2, pieces = half / width, head_dim = args.cache.head_dim_k;
-    const unsigned heads = min(turn_heads, args.query_heads - first_head);
-    float* const q = args.q + (std::uint64_t{row} * args.query_heads + first_head) * head_dim;
+__device__ __forceinline__ void turn_some_heads(float* x, unsigned heads, unsigned stride, unsigned half, const float2* turns) {
+    const unsigned pieces = half / width;
     for (unsigned item = threadIdx.x; item < heads * pieces; item += turn_threads) {
-        float* const head = q + item / pieces * head_dim;
+        float* const head = x + item / pieces * stride;
         const unsigned first = item % pieces * width;
         Pairs<layout, width> pairs;
         pairs.load_from(head, first, half);
         pairs.turn(turns, first);
         pairs.store_to(head, first, half);
     }
+}
+
+// Queries first_head .. of a row, turn_heads of them.
+template <RotaryLayout layout, unsigned width>
+__device__ __forceinline__ void turn_queries(const RotaryStore& args, std::uint32_t row, unsigned first_head, const float2* turns) {
+    const unsigned head_dim = args.cache.head_dim_k, heads = min(turn_heads, args.query_heads - first_head);
+    float* const q = args.q + (std::uint64_t{row} * args.query_heads + first_head) * head_dim;
+    turn_some_heads<layout, width>(q, heads, head_dim, args.rotary.rotary_dim / 2, turns);
 }
 
 // Whether four pairs, or four elements, of q, k and v always lie in one aligned piece.

@@ -5,13 +5,13 @@
 //
 //   embed         rows of the table + 4 cols per token written
 //   rms_norm      4 + 4 bytes per element, the second read of the row comes from L1
-//   silu_multiply 12 bytes per element
+//   gate_multiply 12 bytes per element
 //   gather_rows   8 bytes per element
 //   narrow        6 bytes per element
 //   expand        a pack's bytes over its elements (34/32 in q8_0) + 2 bytes per element
 //
 // Rejected: rows held in registers by rms_norm (a template per width, for a read that L1 serves anyway); __expf in
-// silu_multiply (2 ulp more, and the kernel waits for memory, not for arithmetic).
+// gate_multiply (2 ulp more, and the kernel waits for memory, not for arithmetic).
 #include "kernels/cuda/elements.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/warp.h"
@@ -94,21 +94,26 @@ normalise_rows(const float* in, const std::byte* weight, float epsilon, std::uin
     }
 }
 
-__device__ __forceinline__ float silu(float x) { return x / (1.0f + expf(-x)); }
+// gelu by tanh: x / 2 * (1 + tanh(u)) = x / (1 + e^-2u), which does not cancel where tanh is near -1.
+template <Activation activation>
+__device__ __forceinline__ float activated(float x) {
+    if constexpr (activation == Activation::silu) return x / (1.0f + expf(-x));
+    else return x / (1.0f + expf(-1.5957691216057308f * (x + 0.044715f * (x * x) * x)));  // -2 sqrt(2 / pi)
+}
 
-template <bool wide>
-__global__ void __launch_bounds__(flat_threads) multiply_silu(float* gate, const float* up, std::uint64_t items) {
-    KVLOUPE_KERNEL(multiply_silu);
+template <Activation activation, bool wide>
+__global__ void __launch_bounds__(flat_threads) multiply_gate(float* gate, const float* up, std::uint64_t items) {
+    KVLOUPE_KERNEL(multiply_gate);
     for (std::uint64_t item = first_item(); item < items; item += item_step()) {
         if constexpr (wide) {
             float x[4], y[4];
             load_four(gate + 4 * item, x);
             load_four(up + 4 * item, y);
             KVLOUPE_UNROLL
-            for (unsigned i = 0; i < 4; ++i) x[i] = silu(x[i]) * y[i];
+            for (unsigned i = 0; i < 4; ++i) x[i] = activated<activation>(x[i]) * y[i];
             store_four(gate + 4 * item, x);
         } else {
-            gate[item] = silu(gate[item]) * up[item];
+            gate[item] = activated<activation>(gate[item]) * up[item];
         }
     }
 }
@@ -187,11 +192,13 @@ cudaError_t rms_norm(const float* in, const Matrix& weight, float epsilon, std::
     });
 }
 
-cudaError_t silu_multiply(float* gate, const float* up, std::uint64_t count, cudaStream_t stream) {
+cudaError_t gate_multiply(Activation activation, float* gate, const float* up, std::uint64_t count, cudaStream_t stream) {
     if (count == 0) return cudaSuccess;
     const bool wide = count % 4 == 0 && is_aligned(gate, 16) && is_aligned(up, 16);
     const std::uint64_t items = wide ? count / 4 : count;
-    return launch(wide ? multiply_silu<true> : multiply_silu<false>, flat_blocks(items), flat_threads, 0, stream, gate, up, items);
+    const auto kernel = activation == Activation::silu ? (wide ? multiply_gate<Activation::silu, true> : multiply_gate<Activation::silu, false>)
+                                                       : (wide ? multiply_gate<Activation::gelu_tanh, true> : multiply_gate<Activation::gelu_tanh, false>);
+    return launch(kernel, flat_blocks(items), flat_threads, 0, stream, gate, up, items);
 }
 
 cudaError_t gather_rows(const float* in, const std::uint32_t* rows, std::uint32_t count, std::uint32_t width, float* out,

@@ -16,8 +16,9 @@ StageKind StageRanges::stage_of(Operation operation, StageKind last) {
     case Operation::activation: return StageKind::activation;
     case Operation::gather: return StageKind::output_norm;
     case Operation::norm:
-        if (last == StageKind::embed || last == StageKind::down) return StageKind::attention_norm;
-        if (last == StageKind::attention_out) return StageKind::ffn_norm;
+        if (last == StageKind::embed || last == StageKind::down || last == StageKind::attention_norm) return StageKind::attention_norm;
+        if (last == StageKind::attention_out || last == StageKind::ffn_norm) return StageKind::ffn_norm;
+        if (last == StageKind::qkv) return StageKind::qkv;  // of a latent
         return last == StageKind::output_norm ? StageKind::output_norm : StageKind::schedule;
     case Operation::product:
         switch (last) {
@@ -25,6 +26,7 @@ StageKind StageRanges::stage_of(Operation operation, StageKind last) {
         case StageKind::qkv: return StageKind::qkv;
         case StageKind::attention: return StageKind::attention_out;
         case StageKind::ffn_norm:
+        case StageKind::down:  // the next expert's
         case StageKind::gate_up: return StageKind::gate_up;
         case StageKind::activation: return StageKind::down;
         case StageKind::output_norm: return StageKind::logits;

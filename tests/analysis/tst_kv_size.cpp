@@ -161,6 +161,13 @@ void headsThatDoNotDivideAreRefused(Check& check) {
     CHECK_OR_SAY(packs.error().sentence.find("q8_0") != std::string::npos, packs.error().message());
 }
 
+// A converted model's layers keep latents of their own widths, without a rotary key beside them.
+void latentsOfDifferentWidthsAreAddedUp(Check& check) {
+    ModelConfig config = shape_of(3, 8, 8, 16);
+    config.make_latents({64, 10, 5});
+    CHECK_EQUAL(kv_bytes_per_token(layers_of(check, config, {})), std::uint64_t{(64 + 10 + 5) * 2});
+}
+
 void firstStagesGetOneLayerMore(Check& check) {
     CHECK_THAT((pipeline_stages(80, 4) == std::vector<std::uint32_t>{20, 20, 20, 20}));
     CHECK_THAT((pipeline_stages(7, 3) == std::vector<std::uint32_t>{3, 2, 2}));
@@ -184,6 +191,7 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(kvHeadsAreDividedAndElseReplicated), divisions());
     claims.add(CLAIM(llama70BOnEightGpus));
     claims.add(CLAIM(headsThatDoNotDivideAreRefused));
+    claims.add(CLAIM(latentsOfDifferentWidthsAreAddedUp));
     claims.add(CLAIM(firstStagesGetOneLayerMore));
     return claims.rows();
 }

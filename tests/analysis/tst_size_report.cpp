@@ -30,6 +30,18 @@ std::string line_of(const SizeReport& report, std::string_view label) {
     return {};
 }
 
+// A converted model (late rotation) keeps no rotary key beside its latents, and none is spoken of.
+void latentsOfAConversionAreSaidWithoutARotaryKey(Check& check) {
+    const auto known = known_model(check, "Llama-3.1-8B");
+    if (!known) return;
+    SizedModel model = *known;
+    model.config.make_latents(std::vector<std::uint32_t>(model.config.layers, 512));
+    const auto report = size_report(model, {});
+    CHECK_RESULT(report);
+    CHECK_EQUAL(line_of(*report, "KV per token"), "32 layers × 512 latent values × 2 B = 32,768 B");
+    CHECK_OR_SAY(contains(size_lines(*report).front().text, "over a latent of at most 512 values"), size_lines(*report).front().text);
+}
+
 struct Everyday {
     std::size_t index;
     double gibibytes;
@@ -260,6 +272,7 @@ void bytesAreShownInTheirUnit(Check& check) {
 
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
+    claims.add(CLAIM(latentsOfAConversionAreSaidWithoutARotaryKey));
     claims.add(CLAIM(everydayCasesAreExact), everyday_sizes());
     claims.add(CLAIM(fewerKvHeadsCostLess), variants());
     claims.add(CLAIM(everyFactorIsNamed));

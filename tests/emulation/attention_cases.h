@@ -68,13 +68,21 @@ struct AttentionCase {
     unsigned seed = 1;
     // Codes in place of plain rows, where both are given; KIVI's blocks lie in f16 pages every other time.
     std::optional<KvFormat> key_format = {}, value_format = {};
+    std::uint32_t rotary_key = 0;  // over a latent: width of the rotary key; head_dim is the latent's, and there is one KV head
+    std::uint32_t value_dim = 0;   // 0: head_dim
+    float soft_cap = 0;
 
+    bool latent() const { return rotary_key > 0; }
+    std::uint32_t query_width() const { return head_dim + rotary_key; }
+    std::uint32_t value_width() const { return latent() ? rotary_key : value_dim > 0 ? value_dim : head_dim; }  // in the cache
+    std::uint32_t out_width() const { return latent() ? head_dim : value_width(); }
     std::uint32_t query_heads() const { return group * kv_heads; }
     bool coded() const { return key_format.has_value() && value_format.has_value(); }
     std::string label() const {
         std::string text = (coded() ? text_of(*key_format) + " / " + text_of(*value_format)
-                                    : std::string(name_of(keys)) + "/" + std::string(name_of(values))) + ", head " +
-                           std::to_string(head_dim) + ", group " + std::to_string(group) + ", block " +
+                                    : std::string(name_of(keys)) + "/" + std::string(name_of(values))) + (latent() ? ", latent " : ", head ") +
+                           std::to_string(head_dim) + (value_width() != head_dim ? " and " + std::to_string(value_width()) : "") +
+                           (soft_cap != 0 ? ", capped" : "") + ", group " + std::to_string(group) + ", block " +
                            std::to_string(block_size) + ", " + span.name + (layout == RotaryLayout::adjacent ? " (adjacent)" : "") + ", rows";
         for (const CaseSequence& s : sequences) text += " " + std::to_string(s.before) + "+" + std::to_string(s.rows);
         return text;
@@ -92,7 +100,7 @@ public:
             frequencies.push_back(std::pow(static_cast<double>(theta), -2.0 * i / rotary_dim()));
         m_frequencies = std::make_unique<DeviceArray<double>>(frequencies);
         Uniform random(c.seed, 7);
-        m_q = std::make_unique<DeviceArray<float>>(std::size_t{m_batch.rows()} * c.query_heads() * c.head_dim);
+        m_q = std::make_unique<DeviceArray<float>>(std::size_t{m_batch.rows()} * c.query_heads() * c.query_width());
         for (std::size_t i = 0; i < m_q->size(); ++i) m_q->data()[i] = random() * c.query_factor;
         m_tables = std::make_unique<DeviceArray<std::uint32_t>>(m_batch.block_tables);
         std::vector<cuda::SequenceRows> sequences;
@@ -103,7 +111,7 @@ public:
 
     const Batch& batch() const { return m_batch; }
     std::uint32_t rows() const { return m_batch.rows(); }
-    std::size_t out_size() const { return m_q->size(); }  // (rows, query_heads, head_dim)
+    std::size_t out_size() const { return std::size_t{m_batch.rows()} * m_case.query_heads() * m_case.out_width(); }
 
     // Without `out`. Everything it points to is this object's.
     cuda::AttentionArgs args() {
@@ -113,7 +121,10 @@ public:
         args.cache.values = {m_values->data(), m_case.values};
         args.cache.block_size = m_case.block_size;
         args.cache.kv_heads = m_case.kv_heads;
-        args.cache.head_dim_k = args.cache.head_dim_v = m_case.head_dim;
+        args.cache.head_dim_k = m_case.head_dim;
+        args.cache.head_dim_v = m_case.value_width();
+        args.latent = m_case.latent();
+        args.soft_cap = m_case.soft_cap;
         if (m_coded != nullptr) args.cache = m_coded->layer();
         if (m_pages != nullptr) args.table_pages = m_pages->data();
         args.block_tables = m_tables->data();
@@ -134,7 +145,8 @@ public:
         return out;
     }
     std::vector<double> reference_weights(std::uint32_t sequence, std::uint32_t row, std::uint32_t head) {
-        return cpu::scalar::attention_weights(m_batch, m_q->data(), shape(), keys(), {sequence, row, head});
+        const cpu::scalar::CacheView rotary_keys = values();
+        return cpu::scalar::attention_weights(m_batch, m_q->data(), shape(), keys(), {sequence, row, head}, &rotary_keys);
     }
 
 private:
@@ -152,6 +164,7 @@ private:
 
     // Even, at most the head, with a part of it that is not turned where there is room.
     std::uint32_t rotary_dim() const {
+        if (m_case.latent()) return m_case.rotary_key / 2 * 2;
         return m_case.head_dim >= 16 ? m_case.head_dim / 4 * 3 / 2 * 2 : m_case.head_dim / 2 * 2;
     }
 
@@ -159,7 +172,10 @@ private:
         AttentionShape shape;
         shape.query_heads = m_case.query_heads();
         shape.kv_heads = m_case.kv_heads;
-        shape.head_dim = m_case.head_dim;
+        shape.head_dim = m_case.query_width();
+        shape.value_dim = m_case.out_width();
+        shape.latent = m_case.latent();
+        shape.soft_cap = m_case.soft_cap;
         shape.scale = 1.0f / std::sqrt(static_cast<float>(m_case.head_dim));
         shape.span = m_case.span.span;
         shape.rotary = {theta, rotary_dim(), m_case.layout};
@@ -169,7 +185,7 @@ private:
         return {m_keys->data(), m_case.keys, m_case.block_size, m_case.kv_heads, m_case.head_dim};
     }
     cpu::scalar::CacheView values() {
-        return {m_values->data(), m_case.values, m_case.block_size, m_case.kv_heads, m_case.head_dim};
+        return {m_values->data(), m_case.values, m_case.block_size, m_case.kv_heads, m_case.value_width()};
     }
 
     // Shuffled tables over blocks 1 .. ; block 0 is nobody's.
@@ -234,9 +250,9 @@ private:
 
     // Rows depend on the seed, the sequence and the token, not on the block size.
     void fill_cache() {
-        const std::size_t elements = std::size_t{m_blocks} * m_case.block_size * m_case.kv_heads * m_case.head_dim;
-        m_keys = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.keys, elements));
-        m_values = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.values, elements));
+        const std::size_t rows = std::size_t{m_blocks} * m_case.block_size * m_case.kv_heads;
+        m_keys = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.keys, rows * m_case.head_dim));
+        m_values = std::make_unique<DeviceArray<std::byte>>(row_bytes(m_case.values, rows * m_case.value_width()));
         const cpu::scalar::CacheView key_rows = keys(), value_rows = values();
         for (std::uint32_t s = 0; s < m_case.sequences.size(); ++s) {
             const CaseSequence& sequence = m_case.sequences[s];
@@ -249,11 +265,11 @@ private:
                 const std::uint64_t slot = block * m_case.block_size + t % m_case.block_size;
                 if (seen) needed[t / m_case.block_size] = true;
                 for (std::uint32_t head = 0; head < m_case.kv_heads; ++head)
-                    for (std::uint32_t i = 0; i < m_case.head_dim; ++i) {
+                    for (std::uint32_t i = 0; i < std::max(key_rows.head_dim, value_rows.head_dim); ++i) {
                         const float key = random(), value = random();
                         if (!seen) continue;
-                        cpu::scalar::store_element(key_rows.dtype, key_rows.data, key_rows.row(slot, head) + i, key);
-                        cpu::scalar::store_element(value_rows.dtype, value_rows.data, value_rows.row(slot, head) + i, value);
+                        if (i < key_rows.head_dim) cpu::scalar::store_element(key_rows.dtype, key_rows.data, key_rows.row(slot, head) + i, key);
+                        if (i < value_rows.head_dim) cpu::scalar::store_element(value_rows.dtype, value_rows.data, value_rows.row(slot, head) + i, value);
                     }
             }
             static constexpr std::uint32_t lost[] = {0, 0xFFFFFFFF, 0x7FFFFFF0};

@@ -28,7 +28,7 @@ inline Decoded decode(AttentionData& data, const AttentionCase& c, const std::ve
     DeviceArray<float> out(data.out_size());
     DeviceArray<std::uint32_t> sequences(list);
     const auto count = std::uint32_t(list.size());
-    DeviceArray<std::byte> scratch(cuda::decode_scratch_bytes(count, c.query_heads(), c.head_dim, splits));
+    DeviceArray<std::byte> scratch(cuda::decode_scratch_bytes(count, c.query_heads(), c.out_width(), splits));
     cuda::DecodeAttention work;
     work.args = data.args();
     work.args.out = out.data();
@@ -51,7 +51,7 @@ inline void check_decoded(Check& check, const AttentionCase& c, AttentionData& d
                    const Decoded& got) {
     CHECK_EQUAL(got.failure, std::string());
     const std::vector<double> want = data.reference();
-    const std::size_t width = std::size_t{c.query_heads()} * c.head_dim;
+    const std::size_t width = std::size_t{c.query_heads()} * c.out_width();
     std::vector<bool> listed(data.rows(), false);
     for (std::uint32_t s : list) listed[data.batch().sequences[s].first_row] = true;
     std::vector<float> got_rows;

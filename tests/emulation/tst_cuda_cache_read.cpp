@@ -84,7 +84,7 @@ void turns(Check& check, const TurnCase& c) {
     cuda::TurnRows args;
     args.from = from.data();
     args.to = c.in_place ? from.data() : to.data();
-    args.rows = rows, args.heads = heads, args.width = c.width;
+    args.rows = rows, args.heads = heads, args.width = args.stride = c.width;
     if (c.sinks) {
         args.positions = positions.data();
         args.span = {16, 4, 0, true};
@@ -111,13 +111,41 @@ void turns(Check& check, const TurnCase& c) {
     if (!c.in_place) CHECK_THAT(from.host() == x);
 }
 
+// A latent's queries are turned part by part: what lies beside the part stays as it was; without a matrix the part is copied.
+void turns_parts_of_rows(Check& check) {
+    const std::uint32_t rows = 2, heads = 3, stride = 80, first = 64, width = 16;
+    const std::vector<float> x = random_floats(std::size_t{rows} * heads * stride, 4);
+    const DeviceArray<float> from(x);
+    for (const bool hadamard : {true, false}) {
+        DeviceArray<float> to(std::vector<float>(x.size(), 7.0f));
+        cuda::TurnRows turn;
+        turn.from = from.data(), turn.to = to.data();
+        turn.rows = rows, turn.heads = heads, turn.width = width, turn.stride = stride, turn.first = first, turn.hadamard = hadamard;
+        LAUNCHED(cuda::turn_rows(turn, nullptr));
+        CHECK_THAT(to.guards_hold());
+        for (std::uint32_t row = 0; row < rows * heads; ++row) {
+            const float* const own = x.data() + std::size_t{row} * stride;
+            std::vector<double> want(own + first, own + stride);
+            if (hadamard) want = turned(want);
+            for (std::uint32_t i = 0; i < stride; ++i) {
+                const float got = to.data()[std::size_t{row} * stride + i];
+                if (i < first) CHECK_EQUAL(got, 7.0f);
+                else CHECK_BELOW(std::fabs(got - want[i - first]), hadamard ? 3e-6 : 1e-30);
+            }
+        }
+    }
+}
+
 void refusals(Check& check) {
     cuda::TurnRows turn;
-    turn.width = 96;
+    turn.width = turn.stride = 96;
     CHECK_EQUAL(cuda::turn_rows(turn, nullptr), cudaErrorInvalidValue);
-    turn.width = 2048;
+    turn.width = turn.stride = 2048;
     CHECK_EQUAL(cuda::turn_rows(turn, nullptr), cudaErrorInvalidValue);
     turn.width = 64;
+    turn.first = 1985;  // beyond the row
+    CHECK_EQUAL(cuda::turn_rows(turn, nullptr), cudaErrorInvalidValue);
+    turn.first = 1984;
     LAUNCHED(cuda::turn_rows(turn, nullptr));  // no rows: nothing is launched
     CodedCache cache({KvFormat::of(DType::int8), KvFormat::of(DType::int8)});
     cuda::ReadRows read;
@@ -151,6 +179,7 @@ std::vector<Row> kvloupe::test::rows() {
             turns(check, {width, false, true});
             if (width >= 4) turns(check, {width, true, false});
         }});
+    rows.push_back({"a part of a row is turned or copied, and nothing beside it", turns_parts_of_rows});
     rows.push_back({"widths that are no power of two are refused; no rows launch nothing", refusals});
     return rows;
 }

@@ -65,6 +65,8 @@ std::vector<Row> kvloupe::test::rows() {
         {"a pool takes what is counted of the driver's memory", [=](Check& check) { residual(subject, check); }},
     };
     append(rows, operation_rows(subject));
+    append(rows, part_rows(subject));
+    append(rows, form_rows(subject));
     append(rows, attention_rows(subject));
     append(rows, cache_rows(subject));
     append(rows, format_rows(subject));

@@ -9,5 +9,7 @@ std::vector<kvloupe::test::Row> kvloupe::test::rows() {
     subject.make = [] { return make_backend({"cuda:0", 0}); };
     subject.absent = !subject.make();
     subject.large = true;
-    return session_rows(subject);
+    std::vector<Row> rows = session_rows(subject);
+    append(rows, family_rows(subject));
+    return rows;
 }

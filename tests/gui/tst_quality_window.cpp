@@ -4,6 +4,7 @@
 #include "gui/quality_dialog.h"
 #include "gui/quality_measurement.h"
 #include "tests/gui/window_fixture.h"
+#include "views/quality_view.h"
 
 #include <QAction>
 #include <QFile>
@@ -41,6 +42,13 @@ QualityChoice few() {
     return choice;
 }
 
+// The window's picture of quality.
+QualityView* picture(const MainWindow& window) {
+    for (View* view : window.views())
+        if (auto* quality = qobject_cast<QualityView*>(view)) return quality;
+    throw std::runtime_error("the window has no view of quality");
+}
+
 void measured(MainWindow& window, const QualityChoice& choice) {
     QSignalSpy ended(window.quality(), &QualityMeasurement::ended);
     window.quality()->measure(choice);
@@ -67,9 +75,11 @@ private Q_SLOTS:
             window.show();
             open(window, twoPrecisions());
             QVERIFY(!window.quality()->report());
+            QVERIFY(!picture(window)->quality());
             measured(window, few());
             first = window.quality()->report();
             QVERIFY2(first && first->complete(), qPrintable(window.notice()));
+            QCOMPARE(picture(window)->quality(), first);
             QCOMPARE(first->texts, std::uint64_t(6));
             QCOMPARE(first->questions, std::uint64_t(8));
             QCOMPARE(first->reference, std::string("f32"));
@@ -84,6 +94,7 @@ private Q_SLOTS:
         open(window, twoPrecisions());
         QVERIFY(window.quality()->report());
         QVERIFY(*window.quality()->report() == *first);
+        QCOMPARE(picture(window)->quality(), window.quality()->report());
         window.controller()->close();
         QVERIFY(!window.quality()->report());
     }
@@ -99,11 +110,13 @@ private Q_SLOTS:
         QSignalSpy ended(window.quality(), &QualityMeasurement::ended);
         window.quality()->measure({});  // all of it: minutes
         QVERIFY(window.quality()->running());
+        QVERIFY(picture(window)->quality()->state == QualityReport::State::running);  // said before the first text is read
         QTRY_VERIFY_WITH_TIMEOUT(!progressed.isEmpty(), 120000);  // the window's own events go on meanwhile
         QVERIFY2(window.notice().startsWith(QStringLiteral("Measuring quality")), qPrintable(window.notice()));
         window.quality()->cancel();
         QTRY_COMPARE_WITH_TIMEOUT(ended.size(), qsizetype(1), 120000);
         QVERIFY2(window.notice().contains(QStringLiteral("nothing was kept")), qPrintable(window.notice()));
+        QCOMPARE(picture(window)->quality(), before);
         QVERIFY(*window.quality()->report() == *before);
     }
 

@@ -176,7 +176,9 @@ private Q_SLOTS:
             page->docks().first()->close();
             QVERIFY(page->docks().first()->isHidden());
             page->resetLayout();
-            for (QDockWidget* dock : page->docks()) QVERIFY(!dock->isHidden());
+            // What a block holds is asked for when somebody opens it.
+            const QStringList behindTheMenu{QStringLiteral("Memory/window"), QStringLiteral("Memory/cache-values"), QStringLiteral("Memory/latent")};
+            for (QDockWidget* dock : page->docks()) QCOMPARE(dock->isHidden(), behindTheMenu.contains(dock->objectName()));
         }
     }
 

@@ -4,13 +4,16 @@
 #include "gui/main_window.h"
 #include "tests/gui/window_fixture.h"
 
+#include <QAbstractButton>
 #include <QApplication>
 #include <QLabel>
 #include <QScreen>
+#include <QScrollBar>
 #include <QSettings>
 #include <QSignalSpy>
 #include <QStandardPaths>
 #include <QStatusBar>
+#include <QTableView>
 #include <QTemporaryDir>
 #include <QTest>
 #include <QToolBar>
@@ -51,6 +54,32 @@ private Q_SLOTS:
             QVERIFY(shown(QStringLiteral("%1 · %2 layers · %3 query / %4 KV heads")
                               .arg(QString::fromStdString(info.model_name)).arg(info.layers).arg(info.query_heads).arg(info.kv_heads)));
         }
+    }
+
+    void oneClickOpensSixLanesThatStepTogetherToTheEnd() {
+        MainWindow window;
+        window.resize(1366, 768);
+        window.show();
+        QAbstractButton* sample = nullptr;
+        for (auto* button : window.findChildren<QAbstractButton*>())
+            if (button->text() == QStringLiteral("Six lanes over one prompt")) sample = button;
+        QVERIFY(sample);
+        QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
+        sample->click();
+        QVERIFY(changed.wait(60000));
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->phase(), Phase::paused, 60000);
+        window.showTab(1);
+        window.controller()->run();
+        QTRY_COMPARE_WITH_TIMEOUT(window.controller()->phase(), Phase::finished, 120000);
+        const Recording& recording = *window.controller()->cursor()->recording();
+        QCOMPARE(recording.lanes().size(), std::size_t{6});
+        // None of them stops before the others: the lane without a cache stays within the limit of such lanes.
+        for (const auto& lane : recording.lanes()) QCOMPARE(lane->step_count(), recording.lanes().front()->step_count());
+        for (auto* table : window.findChildren<QTableView*>())
+            if (table->accessibleName() == QStringLiteral("Comparison")) {
+                QCOMPARE(table->model()->rowCount(), 6);
+                QCOMPARE(table->verticalScrollBar()->maximum(), 0);
+            }
     }
 
     void aScenarioWithoutRequestsAsksForOne() {

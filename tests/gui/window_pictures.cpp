@@ -2,11 +2,14 @@
 //
 // Takes pictures of the window in the states that are looked at before a release: kvloupe_window_pictures FOLDER [MODEL]
 #include "gui/main_window.h"
+#include "gui/convert_dialog.h"
 #include "gui/environment.h"
+#include "gui/quality_dialog.h"
 #include "gui/size_dialog.h"
 #include "views/cursor.h"
 
 #include <QApplication>
+#include <QComboBox>
 #include <QDir>
 #include <QElapsedTimer>
 #include <QEventLoop>
@@ -30,6 +33,35 @@ bool until(const std::function<bool()>& condition, int milliseconds) {
     timer.start();
     while (!condition() && timer.elapsed() < milliseconds) pass(20);
     return condition();
+}
+
+// Dialogs of conversions and of quality over the window's session, in the window's type size.
+void takeDialogs(MainWindow& window, const QDir& folder, const QString& suffix) {
+    const auto take = [&](QDialog& dialog, const char* name) {
+        dialog.show();
+        pass(150);
+        dialog.grab().save(folder.filePath(QStringLiteral("%1-%2.png").arg(QLatin1String(name), suffix)));
+        std::cout << name << '-' << suffix.toStdString() << std::endl;
+    };
+    for (const int to : {0, 1, 2}) {
+        ConvertDialog dialog(window.convertSources(), 0, {}, &window);
+        dialog.findChild<QComboBox*>(QStringLiteral("to"))->setCurrentIndex(to);
+        if (to == 2) {
+            dialog.findChild<QComboBox*>(QStringLiteral("widths"))->setCurrentIndex(1);
+            dialog.findChild<QComboBox*>(QStringLiteral("by"))->setCurrentIndex(1);
+        }
+        take(dialog, to == 0 ? "convert-gqa" : to == 1 ? "convert-mqa" : "convert-mla");
+    }
+    ConvertDialog refused(window.convertSources(), window.convertSources().size() - 1, {}, &window);
+    refused.findChild<QComboBox*>(QStringLiteral("to"))->setCurrentIndex(0);
+    take(refused, "convert-refused");
+    for (const bool stories : {true, false}) {
+        QualityDialog dialog({QStringLiteral("MHA"), QStringLiteral("GQA"), QStringLiteral("MQA")}, stories, &window);
+        take(dialog, stories ? "quality-stories" : "quality-prose");
+        if (stories) continue;
+        dialog.setFile(QStringLiteral("/absent.txt"));
+        take(dialog, "quality-absent");
+    }
 }
 
 }  // namespace
@@ -96,6 +128,13 @@ int main(int argc, char** argv) {
             dialog.grab().save(folder.filePath(QStringLiteral("size-%1-%2.png").arg(QLatin1String(model), nameOf(theme))));
         }
     }
+    for (const Theme theme : {Theme::light, Theme::dark})
+        for (const double scale : {1.0, 1.25}) {
+            window.setTheme(theme);
+            window.setFontScale(scale);
+            takeDialogs(window, folder, QStringLiteral("%1-%2").arg(nameOf(theme)).arg(int(100 * scale)));
+        }
+    window.setFontScale(1.0);
     window.setTheme(Theme::light);
     window.showTab(0);
     cursor->setStep(cursor->stepCount() / 2);

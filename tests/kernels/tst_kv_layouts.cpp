@@ -189,6 +189,28 @@ void rowsOf128TakeTheirBytes(Check& check) {
     CHECK_EQUAL(KvPlane::of(joint, KvPart::values, 1, 128, 16)->bytes_per_token(), 128.0);
 }
 
+// So a card reads a scale, or a step and a minimum, in one access, whatever head and block size; where codes fill whole words
+// nothing is added.
+void scalesBeginAtWholeWords(Check& check) {
+    for (const DType type : {DType::int8, DType::int4, DType::kivi4, DType::kivi2})
+        for (const std::uint32_t head_dim : {12u, 20u, 64u, 80u, 128u})
+            for (const std::uint32_t block_size : {1u, 2u, 16u})
+                for (const KvPart part : {KvPart::keys, KvPart::values}) {
+                    KvFormat format = KvFormat::of(type);
+                    if (format.keeps_residual()) {
+                        format.group = part == KvPart::keys ? block_size : 4;
+                        format.residual = block_size;
+                    }
+                    const auto plane = KvPlane::of(format, part, 3, head_dim, block_size);
+                    CHECK_THAT(bool(plane));
+                    if (!plane) continue;
+                    for (std::uint32_t row = 0; row < plane->rows(); ++row) CHECK_EQUAL(plane->scales(2, row, block_size - 1) % 4, 0u);
+                    const std::uint64_t codes = plane->block_size * plane->code_bytes;
+                    CHECK_THAT(plane->scale_begin >= codes && plane->scale_begin < codes + 4);
+                    if (codes % 4 == 0) CHECK_EQUAL(plane->scale_begin, codes);
+                }
+}
+
 // A block whose bytes do not fit into 64 bits is refused, not wrapped.
 void blocksBeyondAnyMemoryAreRefused(Check& check) {
     CHECK_THAT(!KvPlane::of(KvFormat::of(DType::f32), KvPart::keys, 1, 1u << 31, 1u << 31));
@@ -206,6 +228,7 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(kivisCodesLieLowBitsFirst));
     claims.add(CLAIM(kivisBitsPerElementAreThePapers));
     claims.add(CLAIM(rowsOf128TakeTheirBytes));
+    claims.add(CLAIM(scalesBeginAtWholeWords));
     claims.add(CLAIM(blocksBeyondAnyMemoryAreRefused));
     return claims.rows();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // The counting model of FlashAttention gives the numbers of FORMATS 3.7.
-#include "engine/analysis/attention_traffic.h"
+#include "engine/record/attention_traffic.h"
 #include "tests/support/claims.h"
 
 #include <cmath>
@@ -55,6 +55,19 @@ void twiceTheTokensMoveFourTimesAsMuchWhereScoresAreKept(Check& check) {
     CHECK_EQUAL(standard_elements(longer) - 2 * linear, 4 * (standard_elements(gpt2) - linear));
 }
 
+// One query over a cache: its scores are one row, and no key is read twice.
+void aQueryOfACachedContextCountsItsRowAlone(Check& check) {
+    const AttentionTraffic decode{1024, 64, false, 1};
+    CHECK_EQUAL(standard_elements(decode), std::uint64_t(4) * 1024 + 2 * 1025 * 64);
+    CHECK_EQUAL(flash_elements(decode, 384), std::uint64_t(2) * 1024 * 64 + 3 * (3 * 64 + 4));
+    CHECK_EQUAL(least_elements(decode), std::uint64_t(2) * 1025 * 64);
+    AttentionTraffic all = gpt2;
+    all.queries = 1024;
+    all.value_dim = 64;
+    CHECK_EQUAL(standard_elements(all), standard_elements(gpt2));
+    CHECK_EQUAL(flash_elements(all, 384), flash_elements(gpt2, 384));
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
@@ -65,5 +78,6 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(tiledAttentionReadsQueriesOncePerPass));
     claims.add(CLAIM(aCausalMaskHalvesTheSquare));
     claims.add(CLAIM(twiceTheTokensMoveFourTimesAsMuchWhereScoresAreKept));
+    claims.add(CLAIM(aQueryOfACachedContextCountsItsRowAlone));
     return claims.rows();
 }

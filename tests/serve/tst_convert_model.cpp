@@ -131,6 +131,34 @@ void narrowLatentsComeToWhatHeadsOfTheirProductDo(Check& check, const std::strin
     CHECK_BELOW(largest_gap(latents.logits(1), heads.logits(1)), 1e-4);
 }
 
+Cases<ConvertOptions> possible() {
+    Cases<ConvertOptions> cases;
+    cases.add("GQA", to_heads(2));
+    cases.add("MQA", to_heads(1));
+    cases.add("latents of one width", to_width(9));
+    cases.add("latents that share a budget", to_budget(23));
+    return cases;
+}
+
+void aConfigurationIsKnownBeforeTheModelIsMade(Check& check, const ConvertOptions& options) {
+    const auto model = generated();
+    const auto predicted = converted_config(model->config, options);
+    CHECK_RESULT(predicted);
+    const auto converted = convert_model(model, options);
+    CHECK_RESULT(converted);
+    const ModelConfig& made = (*converted)->config;
+    CHECK_EQUAL(predicted->attention_variant(), made.attention_variant());
+    CHECK_EQUAL(predicted->kv_heads, made.kv_heads);
+    std::uint32_t in_all = 0, made_in_all = 0;
+    for (std::uint32_t layer = 0; layer < 3; ++layer) {
+        CHECK_EQUAL(predicted->layer_shapes[layer].kv_heads, made.layer_shapes[layer].kv_heads);
+        in_all += predicted->latent_width(layer);
+        made_in_all += made.latent_width(layer);
+    }
+    CHECK_EQUAL(in_all, made_in_all);
+    if (options.budget == 0) CHECK_THAT(predicted->latent == made.latent);
+}
+
 void onlyLatentsAreCached(Check& check) {
     const auto converted = convert_model(generated(), to_budget(20));
     CHECK_RESULT(converted);
@@ -290,6 +318,7 @@ std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(latentsOfFullWidthComeToWhatTheModelDoes), families());
     claims.add(CLAIM(narrowLatentsComeToWhatHeadsOfTheirProductDo), families());
+    claims.add(CLAIM(aConfigurationIsKnownBeforeTheModelIsMade), possible());
     claims.add(CLAIM(onlyLatentsAreCached));
     claims.add(CLAIM(headsAreMeansOfTheirNeighbours), types());
     claims.add(CLAIM(fewerHeadsAreAnOrdinaryModel), families_with_heads());

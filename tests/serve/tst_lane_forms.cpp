@@ -3,6 +3,7 @@
 // Lanes that attend in different ways compute the same: scores as a whole or by tiles, with and without a cache; latents absorbed
 // or expanded, with and without a cache, over several cache groups and in other precisions.
 #include "engine/model/convert_model.h"
+#include "engine/record/attention_ledger.h"
 #include "engine/record/ledger.h"
 #include "tests/serve/lane_models.h"
 
@@ -29,6 +30,16 @@ void lanesAgree(Check& check, const Session& session, const Logits& logits, doub
             for (const LedgerEntry& entry : ledger(*lane, step))
                 CHECK_OR_SAY(entry.unexplained == 0, lane->info().name + ", step " + std::to_string(step) + ", " + entry.what + ": " + entry.predicted_how +
                                                          "; " + entry.residual_why);
+    // What attention's stages count is what the layout and the paper's formula account for, in every form.
+    for (const auto& lane : session.recording()->lanes())
+        for (std::size_t step = 0; step < lane->step_count(); ++step) {
+            std::size_t counted = 0;
+            for (const LedgerEntry& entry : attention_ledger(*lane, step)) {
+                counted += entry.measured.has_value();
+                CHECK_OR_SAY(entry.unexplained == 0, lane->info().name + ", step " + std::to_string(step) + ", " + entry.what + ": " + entry.residual_why);
+            }
+            CHECK_EQUAL(counted, std::size_t(lane->step(step).computed_tokens > 0 ? 1 : 0));
+        }
 }
 
 void theFourCombinationsOfTheClassicComparisonAgree(Check& check) {
@@ -71,7 +82,9 @@ void latentsMayBeAbsorbedOrExpanded(Check& check, const std::string& name) {
 
 SessionOptions converting(Logits* logits = nullptr) {
     SessionOptions given = options(logits);
-    given.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert) { return convert_model(std::move(model), convert); };
+    given.convert_model = [](std::shared_ptr<const Model> model, const ConvertOptions& convert, const LoadOptions& run) {
+        return convert_model(std::move(model), convert, run);
+    };
     return given;
 }
 

@@ -199,7 +199,7 @@ void aLaneGetsItsConvertedModel(Check& check) {
     CHECK_OR_SAY(without.error().sentence.starts_with("Lane 'one head': convert: "), without.error().sentence);
     SessionOptions given = options();
     int conversions = 0;
-    given.convert_model = [&](std::shared_ptr<const Model>, const ConvertOptions& convert) -> Result<std::shared_ptr<const Model>> {
+    given.convert_model = [&](std::shared_ptr<const Model>, const ConvertOptions& convert, const LoadOptions&) -> Result<std::shared_ptr<const Model>> {
         ++conversions;
         if (convert.to != ConvertOptions::Target::mqa) return Error{"not that one", ""};
         return generated_model({0}, 1);

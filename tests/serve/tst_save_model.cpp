@@ -6,6 +6,7 @@
 #include "engine/model/save_model.h"
 #include "tests/serve/decoder_runs.h"
 #include "tests/support/claims.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
 #include <fstream>
@@ -54,6 +55,77 @@ void aSavedModelComesBackAsItWas(Check& check, const std::string& name) {
     CHECK_THAT(!fs::exists(folder.file("saved.part")));
 }
 
+struct SavedLatents {
+    std::string family;
+    ConvertOptions options;
+};
+
+Cases<SavedLatents> latents() {
+    Cases<SavedLatents> cases;
+    const ConvertOptions width{ConvertOptions::Target::mla, 0, 6, 0, {}}, budget{ConvertOptions::Target::mla, 0, 0, 21, {}};
+    for (const char* name : {"mistral", "mixtral", "qwen2", "qwen3", "llama3-rope", "gemma2", "gemma3"}) {
+        cases.add(std::string(name) + ", one width", {name, width});
+        cases.add(std::string(name) + ", widths of layers", {name, budget});
+    }
+    return cases;
+}
+
+void savedLatentsComeBackAsTheyWere(Check& check, const SavedLatents& given) {
+    const TemporaryFolder folder;
+    const auto model = converted(given.family, given.options);
+    CHECK_RESULT(save_huggingface_folder(*model, folder.file("saved")));
+    const auto again = load_model(folder.file("saved"));
+    CHECK_RESULT(again);
+    CHECK_THAT((*again)->config.latent == model->config.latent);
+    CHECK_THAT((*again)->config.layer_shapes == model->config.layer_shapes);
+    CHECK_EQUAL((*again)->config.architecture, model->config.architecture);
+    CHECK_EQUAL((*again)->config.parameters, model->config.parameters);
+    CHECK_EQUAL((*again)->config.weight_bytes, model->config.weight_bytes);
+    CHECK_THAT(logits_of(*again) == logits_of(model));
+    CHECK_RESULT(save_huggingface_folder(**again, folder.file("copy")));  // as any model of a folder
+    const auto copied = load_model(folder.file("copy"));
+    CHECK_RESULT(copied);
+    CHECK_THAT(logits_of(*copied) == logits_of(model));
+}
+
+// transformers must not take it for what it was, and fill projections that are not there with random numbers.
+void savedLatentsNameNoFamilyOfOthers(Check& check) {
+    const TemporaryFolder folder;
+    CHECK_RESULT(save_huggingface_folder(*converted("qwen2", {ConvertOptions::Target::mla, 0, 8, 0, {}}), folder.file("saved")));
+    const std::string config = read_file(folder.file("saved") + "/config.json");
+    CHECK_THAT(config.find(R"("model_type": "kvloupe_latent")") != std::string::npos);
+    CHECK_THAT(config.find(R"("KvloupeLatentForCausalLM")") != std::string::npos);
+    CHECK_THAT(config.find("Qwen2ForCausalLM") == std::string::npos);
+}
+
+struct BrokenLatents {
+    std::string from, to, sentence;  // in config.json
+};
+
+Cases<BrokenLatents> broken_latents() {
+    Cases<BrokenLatents> cases;
+    cases.add("no description", {"\"kvloupe_latent\": {", "\"other\": {", "has no object 'kvloupe_latent'"});
+    cases.add("no widths", {"\"widths\"", "\"lengths\"", "has no 'widths'"});
+    cases.add("another family", {"\"model_type\": \"qwen2\"", "\"model_type\": \"qwen9\"", "the architecture 'qwen9' is not built yet"});
+    cases.add("a family with latents of its own", {"\"model_type\": \"qwen2\"", "\"model_type\": \"deepseek_v3\"", "multi-head latent attention"});
+    cases.add("a width beyond the projection", {"\"widths\": [\n      8", "\"widths\": [\n      800", "key 'widths' is the number 800, outside 1 to"});
+    cases.add("another width than the tensors'", {"\"widths\": [\n      8", "\"widths\": [\n      9", "kv_latent_down.weight"});
+    return cases;
+}
+
+void aBrokenDescriptionOfLatentsIsRefused(Check& check, const BrokenLatents& broken) {
+    const TemporaryFolder folder;
+    CHECK_RESULT(save_huggingface_folder(*converted("qwen2", {ConvertOptions::Target::mla, 0, 8, 0, {}}), folder.file("saved")));
+    std::string config = read_file(folder.file("saved") + "/config.json");
+    const std::size_t at = config.find(broken.from);
+    CHECK_OR_SAY(at != std::string::npos, config);
+    config.replace(at, broken.from.size(), broken.to);
+    std::ofstream(folder.file("saved") + "/config.json") << config;
+    const auto loaded = load_model(folder.file("saved"));
+    CHECK_THAT(!loaded);
+    CHECK_OR_SAY(loaded.error().sentence.find(broken.sentence) != std::string::npos, loaded.error().sentence);
+}
+
 void anEmptyFolderIsFilledAndAFullOneRefused(Check& check) {
     const TemporaryFolder folder;
     const auto model = converted("qwen2");
@@ -82,11 +154,8 @@ void nothingIsLeftOfAFolderThatWasNotFinished(Check& check) {
     CHECK_THAT(!nowhere && fs::is_empty(folder.path()));
 }
 
-void whatNoFolderDescribesIsNotSaved(Check& check) {
+void whatCameFromNoFolderIsNotSaved(Check& check) {
     const TemporaryFolder folder;
-    const auto latents = save_huggingface_folder(*converted("qwen2", {ConvertOptions::Target::mla, 0, 8, 0, {}}), folder.file("saved"));
-    CHECK_THAT(!latents);
-    CHECK_OR_SAY(latents.error().sentence.find("which no model file describes") != std::string::npos, latents.error().sentence);
     GenerateOptions options;
     options.shape.layers = 1;
     options.shape.hidden = options.shape.intermediate = options.shape.vocabulary = options.shape.context_length = 32;
@@ -105,8 +174,11 @@ void whatNoFolderDescribesIsNotSaved(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(aSavedModelComesBackAsItWas), families());
+    claims.add(CLAIM(savedLatentsComeBackAsTheyWere), latents());
+    claims.add(CLAIM(savedLatentsNameNoFamilyOfOthers));
+    claims.add(CLAIM(aBrokenDescriptionOfLatentsIsRefused), broken_latents());
     claims.add(CLAIM(anEmptyFolderIsFilledAndAFullOneRefused));
     claims.add(CLAIM(nothingIsLeftOfAFolderThatWasNotFinished));
-    claims.add(CLAIM(whatNoFolderDescribesIsNotSaved));
+    claims.add(CLAIM(whatCameFromNoFolderIsNotSaved));
     return claims.rows();
 }

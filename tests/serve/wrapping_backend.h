@@ -92,6 +92,14 @@ public:
                  std::uint32_t tokens) override {
         m_real->swap_in(cache, block, host, host_block, tokens);
     }
+    void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) override { m_real->seal_block(cache, block, page); }
+    void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
+        m_real->copy_page(cache, from, to, tokens);
+    }
+    Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
+                            std::span<float> keys, std::span<float> values) override {
+        return m_real->read_block(cache, layer, block, page, tokens, keys, values);
+    }
     void poison_block(KvCache& cache, std::uint32_t block) override { m_real->poison_block(cache, block); }
     Result<void> synchronise() override { return m_real->synchronise(); }
     std::uint64_t start_timing() override { return m_real->start_timing(); }

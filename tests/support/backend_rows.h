@@ -34,6 +34,7 @@ std::vector<Row> format_rows(const BackendSubject& subject);      // cache preci
 std::vector<Row> format_rule_rows(const BackendSubject& subject); // among them: rounding, saturation, moves, pages, shared places
 std::vector<Row> pass_rows(const BackendSubject& subject);        // recorded passes, timers
 std::vector<Row> session_rows(const BackendSubject& subject);     // whole runs over tests/fixtures
+std::vector<Row> family_rows(const BackendSubject& subject);      // the same with models of other architectures, and converted ones
 
 inline void append(std::vector<Row>& to, std::vector<Row> rows) {
     for (Row& row : rows) to.push_back(std::move(row));

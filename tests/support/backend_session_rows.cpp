@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
+#include "engine/model/convert_model.h"
 #include "engine/record/describe.h"
 #include "engine/serve/session.h"
 #include "kernels/cpu/cpu_backend.h"
@@ -40,6 +41,9 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     SessionOptions options;
     options.make_backend = make;
     options.find_model = [](const std::string& path) { return load_model(path); };
+    options.convert_model = [](std::shared_ptr<const Model> source, const ConvertOptions& convert, const LoadOptions& run) {
+        return convert_model(std::move(source), convert, run);
+    };
     options.debug_poison = true;
     options.audit = true;
     options.logit_tap = [&result](LaneId lane, RequestId request, std::uint32_t index, std::span<const float> logits) {
@@ -120,16 +124,57 @@ std::string requests(const std::vector<std::string>& all) {
     return text + "]";
 }
 
+// What follows is given: only logits are compared.
+std::string given(const std::string& id, int first, int count, int output, const std::string& more = "") {
+    return "{\"id\": \"" + id + "\", \"prompt_tokens\": " + prompt(first, count) + ", \"output_tokens\": " + prompt(first + 5, output) + more + "}";
+}
+
+std::vector<std::string> forced_requests() {
+    return {given("a", 1, 11, 14), given("b", 2, 5, 18), given("c", 3, 17, 9, ", \"arrival_step\": 4")};
+}
+
+std::string plain_cache(const std::string& type) { return "{\"dtype\": \"" + type + "\", \"blocks\": 64, \"block_size\": 8}"; }
+
+std::vector<Row> rows_of(const BackendSubject& subject, const std::vector<Story>& stories) {
+    std::vector<Row> rows;
+    for (const Story& story : stories)
+        rows.push_back({"a session gives the tokens and logits of the CPU: " + story.name,
+                        [=](Check& check) { story_row(subject, story, check); }});
+    return rows;
+}
+
 }  // namespace
 
+// Windows of 8 tokens are left behind by all three requests, whose contexts go from 5 to 26 tokens.
+std::vector<Row> family_rows(const BackendSubject& subject) {
+    const std::string f32 = plain_cache("f32");
+    const auto lane = [&](const std::string& name, const std::string& more) {
+        return "{\"name\": \"" + name + "\", \"cache\": " + f32 + more + "}";
+    };
+    std::vector<Story> stories;
+    for (const char* model : {"gemma2", "gemma3", "qwen2", "qwen2-window", "qwen3", "mistral", "llama3-rope", "llama-yarn", "mixtral", "deepseek-v2-dense",
+                              "deepseek-v2", "deepseek-v2-groups", "deepseek-v3"})
+        stories.push_back({std::string("the family of ") + model, std::string("tiny-family/") + model, lanes(f32) + requests(forced_requests())});
+    stories.push_back({"latents absorbed and expanded, tiled and whole, cached and not", "tiny-family/deepseek-v2-dense",
+                       "\"lanes\": [" + lane("absorbed", "") + ", " + lane("expanded", ", \"mla\": \"expanded\"") + ", " +
+                           lane("whole", ", \"attention\": \"materialised\"") + ", {\"name\": \"uncached\", \"kv_cache\": false}]" +
+                           requests(forced_requests())});
+    stories.push_back({"caps and windows with whole scores", "tiny-family/gemma2",
+                       "\"lanes\": [" + lane("whole", ", \"attention\": \"materialised\"") + "]" + requests(forced_requests())});
+    stories.push_back({"latents in f16", "tiny-family/deepseek-v3", lanes(plain_cache("f16")) + requests(forced_requests()), 2e-3});
+    stories.push_back({"heads converted to latents", "tiny-gqa",
+                       "\"lanes\": [" + lane("latents", ", \"convert\": {\"to\": \"mla\", \"width\": 16}") + ", " +
+                           lane("one head", ", \"convert\": {\"to\": \"mqa\"}") + "]" + requests(forced_requests())});
+    stories.push_back({"a window of 12 with 3 sinks over latents", "tiny-family/deepseek-v2-dense",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3}") + requests(forced_requests())});
+    return rows_of(subject, stories);
+}
+
 std::vector<Row> session_rows(const BackendSubject& subject) {
-    const std::string f32 = "{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8}";
+    const std::string f32 = plain_cache("f32");
     // Weights of less than f32 meet activations of their own precision on a card where several rows are multiplied, so two
     // equally good tokens may change places: what follows is given, and its logits are compared.
-    const auto given = [](const std::string& id, int first, int count, int output, const std::string& more = "") {
-        return "{\"id\": \"" + id + "\", \"prompt_tokens\": " + prompt(first, count) + ", \"output_tokens\": " + prompt(first + 5, output) + more + "}";
-    };
-    const std::vector<std::string> forced{given("a", 1, 11, 14), given("b", 2, 5, 18), given("c", 3, 17, 9, ", \"arrival_step\": 4")};
+    const std::vector<std::string> forced = forced_requests();
     const std::vector<std::string> three{request("a", 1, 11, 14), request("b", 2, 5, 18), request("c", 3, 17, 9, ", \"arrival_step\": 4")};
     std::vector<Story> stories;
     for (const char* model : {"tiny-gqa", "tiny-mha", "tiny-wide-heads"})
@@ -141,7 +186,7 @@ std::vector<Row> session_rows(const BackendSubject& subject) {
                            std::string(type) == "BF16" ? 4e-2 : std::string(type) == "F32" ? 2e-5 : 4e-3});
     for (const char* type : {"f16", "bf16"})
         stories.push_back({std::string("a cache in ") + type, "tiny-gqa",
-                           lanes("{\"dtype\": \"" + std::string(type) + "\", \"blocks\": 64, \"block_size\": 8}") + requests(three),
+                           lanes(plain_cache(type)) + requests(three),
                            std::string(type) == "f16" ? 1e-3 : 8e-3});
     stories.push_back({"a shared beginning is taken from the cache", "tiny-gqa",
                        lanes(f32) + requests({request("a", 1, 24, 6), request("b", 1, 24, 8, ", \"arrival_step\": 3"),
@@ -173,11 +218,7 @@ std::vector<Row> session_rows(const BackendSubject& subject) {
                        "\"lanes\": [{\"name\": \"cached\", \"cache\": " + f32 + "}, {\"name\": \"uncached\", \"kv_cache\": false}]" + requests(three)});
     stories.push_back({"watched attention", "tiny-gqa",
                        lanes(f32) + requests(three) + ", \"record\": {\"attention\": [{\"layer\": 1, \"heads\": [0, 2]}]}"});
-    std::vector<Row> rows;
-    for (const Story& story : stories)
-        rows.push_back({"a session gives the tokens and logits of the CPU: " + story.name,
-                        [=](Check& check) { story_row(subject, story, check); }});
-    return rows;
+    return rows_of(subject, stories);
 }
 
 }  // namespace kvloupe::test

@@ -32,8 +32,8 @@ std::unique_ptr<T> shown(Cursor& cursor) {
     return view;
 }
 
-// Two lanes of the same weights whose third token differs, and one of other weights.
-inline std::shared_ptr<const Recording> diverging() {
+// Two lanes of the same weights whose third token, or that of `late` steps later, differs, and one of other weights.
+inline std::shared_ptr<const Recording> diverging(std::uint32_t late = 0) {
     RecordingWriter writer("diverging", 1 << 20);
     auto vocabulary = std::make_shared<VocabularyText>();
     vocabulary->shown = {"a", "boat", "ship"};
@@ -58,9 +58,9 @@ inline std::shared_ptr<const Recording> diverging() {
     for (std::uint32_t lane = 0; lane < 3; ++lane) {
         LaneWriter& own = writer.lane(LaneId(lane));
         own.add_sequence({RequestId(0), {}, 0});
-        for (std::uint32_t step = 0; step < 5; ++step) {
+        for (std::uint32_t step = 0; step < 5 + late; ++step) {
             own.begin_step();
-            const bool differs = lane == 1 && step >= 2;
+            const bool differs = lane == 1 && step >= 2 + late;
             const Alternative alternatives[] = {{differs ? 1 : 2, 0.6f, 2.0f}, {differs ? 2 : 1, 0.3f, 1.0f}};
             TokenRecord token;
             token.sequence = SequenceId(0);
@@ -69,7 +69,7 @@ inline std::shared_ptr<const Recording> diverging() {
             token.token = alternatives[0].token;
             own.token(token, alternatives);
             StepRecord counters;
-            if (lane == 1) counters.logit_difference = differences[step];
+            if (lane == 1) counters.logit_difference = differences[step < late ? 0 : step - late];
             own.end_step(counters);
         }
     }

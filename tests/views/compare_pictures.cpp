@@ -6,6 +6,7 @@
 #include "tests/views/picture_look.h"
 #include "views/comparison_view.h"
 #include "views/kv_bytes_view.h"
+#include "views/lanes_view.h"
 #include "views/logits_view.h"
 #include "views/stages_view.h"
 #include "views/step_time_view.h"
@@ -40,6 +41,7 @@ struct Picture {
 
 std::vector<Picture> pictures() {
     return {
+        {"lanes", {430, 240}, [](Cursor* c) { return std::make_unique<LanesView>(c); }},
         {"kv-bytes", {545, 290}, [](Cursor* c) { return std::make_unique<KvBytesView>(c); }},
         {"kv-bytes-tokens", {545, 290},
          [](Cursor* c) {
@@ -53,6 +55,7 @@ std::vector<Picture> pictures() {
              view->setGpu(2);
              return view;
          }},
+        {"step-time-low", {450, 210}, [](Cursor* c) { return std::make_unique<StepTimeView>(c); }},
         {"step-time", {540, 330}, [](Cursor* c) { return std::make_unique<StepTimeView>(c); }},
         {"step-time-cumulated", {540, 330},
          [](Cursor* c) {
@@ -61,6 +64,7 @@ std::vector<Picture> pictures() {
              return view;
          }},
         {"logits", {1090, 260}, [](Cursor* c) { return std::make_unique<LogitsView>(c); }},
+        {"comparison-low", {1366, 132}, [](Cursor* c) { return std::make_unique<ComparisonView>(c); }},
         {"comparison", {1600, 200}, [](Cursor* c) { return std::make_unique<ComparisonView>(c); }},
         {"stages", {1600, 420}, [](Cursor* c) { return std::make_unique<StagesView>(c); }},
         {"stages-sum", {1200, 420},

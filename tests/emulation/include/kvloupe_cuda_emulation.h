@@ -39,6 +39,7 @@
 
 #define KVLOUPE_UNROLL  // nothing depends on it here, and a host compiler takes minutes for the unrolled kernels
 #define KVLOUPE_NO_UNROLL
+#define KVLOUPE_NO_INLINE __attribute__((noinline))
 
 // type (&name)[count] in the block's static shared memory.
 #define KVLOUPE_SHARED(type, name, count)                                              \

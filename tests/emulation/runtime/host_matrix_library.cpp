@@ -11,10 +11,11 @@ namespace kvloupe::cuda {
 
 namespace {
 
-std::vector<float> row_of(const void* matrix, DType type, std::uint64_t row, std::uint64_t cols) {
+// `cols` values from the first-th on.
+std::vector<float> row_of(const void* matrix, DType type, std::uint64_t first, std::uint64_t cols) {
     std::vector<float> values(cols);
     for (std::uint64_t i = 0; i < cols; ++i) {
-        const std::uint64_t at = row * cols + i;
+        const std::uint64_t at = first + i;
         if (type == DType::f32) values[i] = static_cast<const float*>(matrix)[at];
         else if (type == DType::f16) values[i] = f16_to_f32(static_cast<const std::uint16_t*>(matrix)[at]);
         else values[i] = bf16_to_f32(static_cast<const std::uint16_t*>(matrix)[at]);
@@ -22,18 +23,22 @@ std::vector<float> row_of(const void* matrix, DType type, std::uint64_t row, std
     return values;
 }
 
-void multiply_now(const Gemm& gemm) {
+void multiply_one(const Gemm& gemm, std::uint64_t product) {
     std::vector<std::vector<float>> in;
-    for (std::uint32_t n = 0; n < gemm.rows; ++n) in.push_back(row_of(gemm.in, gemm.type, n, gemm.cols));
-    for (std::uint32_t r = 0; r < gemm.matrix_rows; ++r) {
-        const std::vector<float> row = row_of(gemm.matrix, gemm.type, r, gemm.cols);
+    for (std::uint64_t n = 0; n < gemm.rows; ++n) in.push_back(row_of(gemm.in, gemm.type, n * gemm.in_width + product * gemm.cols, gemm.cols));
+    for (std::uint64_t r = 0; r < gemm.matrix_rows; ++r) {
+        const std::vector<float> row = row_of(gemm.matrix, gemm.type, (product * gemm.matrix_rows + r) * gemm.cols, gemm.cols);
         for (std::uint32_t n = 0; n < gemm.rows; ++n) {
             float sum = 0;
             for (std::uint32_t i = 0; i < gemm.cols; ++i) sum += row[i] * in[n][i];
-            float& out = gemm.out[std::uint64_t{n} * gemm.out_width + r];
+            float& out = gemm.out[std::uint64_t{n} * gemm.out_width + product * gemm.matrix_rows + r];
             out = gemm.accumulate ? out + sum : sum;
         }
     }
+}
+
+void multiply_now(const Gemm& gemm) {
+    for (std::uint32_t product = 0; product < gemm.count; ++product) multiply_one(gemm, product);
 }
 
 class HostMatrixLibrary final : public MatrixLibrary {

@@ -62,7 +62,7 @@ void bytes_of_a_mixed_cache(Check& check) {
     CHECK_THAT(bool(layout));
     CHECK_EQUAL(layout->keys(0).begin, layout->keys(2).begin);
     CHECK_EQUAL(layout->keys(0).block_stride, layout->keys(2).block_stride);
-    CHECK_EQUAL(layout->block_parts().size(), std::size_t{8});  // the two layouts of place 0 are copied both
+    CHECK_EQUAL(layout->block_parts().size(), std::size_t{6});  // K and V of three places; of two layouts in one the whole block
     CHECK_EQUAL(layout->page_parts().size(), std::size_t{2});
     CHECK_THAT(!layout->layer(0, nullptr).keys.in_rows || layout->keys(0).block_stride == plane(0, false).block_bytes);
     CHECK_EQUAL(layout->blocks_in(want - 1) < 7, true);
