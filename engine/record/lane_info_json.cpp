@@ -41,7 +41,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LaneInfo, name, model_name, arch
                                                 head_dim, vocabulary, context_length, parameters, weight_bytes, kv_cache, block_size,
                                                 blocks, bytes_per_token, block_bytes, pool_bytes, weights_id, policy, layer_infos,
                                                 parameter_parts, stored_parameters, derived_weight_bytes, latent_rank,
-                                                latent_rotary_dim, window_is_foreign, residual_pages, memory, notes)
+                                                latent_rotary_dim, latent_key_dim, latent_value_dim, window_is_foreign, residual_pages, memory, notes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RequestInfo, id, prompt, max_new_tokens, arrival_step, temperature, top_k, top_p,
                                                 arrival_ns, priority, salt, adapter, n, beam_width)
 
