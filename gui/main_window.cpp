@@ -83,6 +83,8 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
         if (session && !session->scenario().comment.empty()) sentences << QString::fromStdString(session->scenario().comment);
         if (session && session->scenario().requests.empty())
             sentences << tr("The scenario has no requests: add one (Ctrl+A).");
+        if (m_controller.hasFile() && m_controller.file()->recovered)
+            sentences << tr("This recording was cut off: what is shown is all that was written until then. The file stays as it is.");
         if (!sentences.isEmpty()) m_notice->show(sentences.join(QLatin1Char(' ')));
         updateCentre();
         updateState();
@@ -289,9 +291,9 @@ void MainWindow::rememberFile(const QString& path) {
 
 void MainWindow::updateCentre() {
     const bool loading = m_controller.isLoading();
-    m_centre->setCurrentIndex(!loading && m_controller.hasSession() ? 1 : 0);
+    m_centre->setCurrentIndex(!loading && m_controller.recording() ? 1 : 0);
     if (loading)
-        m_start->showLoading(0, tr("Opening the model…"));
+        m_start->showLoading(0, tr("Opening…"));
     else
         m_start->showOffers();
     const auto recording = m_controller.cursor()->sharedRecording();
@@ -301,8 +303,8 @@ void MainWindow::updateCentre() {
 }
 
 void MainWindow::showReason() {
-    if (!m_controller.hasSession()) return;
-    const auto recording = m_controller.session()->recording();
+    const auto recording = m_controller.recording();
+    if (!recording) return;
     if (recording->phase() == Phase::failed) {
         m_notice->show(QString::fromStdString(recording->reason()));
     } else if (const QString lane = m_controller.laneAtLimit(); !lane.isEmpty()) {

@@ -28,6 +28,7 @@ class LengthSweep;
 class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
+class RecordingSaving;
 class StartPage;
 class TabPage;
 class View;
@@ -108,6 +109,7 @@ private:
     void showViewMenu(View* view, const QPoint& global, const Pick& meant);
     void restoreChoices();
     void saveChoices() const;
+    void saveRecording();
     void saveResults();
     void chooseSweep();
     void showSizes();
@@ -144,7 +146,8 @@ private:
     QToolBar* m_toolBar = nullptr;
     QAction *m_rewind = nullptr, *m_back = nullptr, *m_step = nullptr, *m_run = nullptr, *m_pause = nullptr;
     QAction *m_addRequest = nullptr, *m_fork = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
-    QAction *m_saveResults = nullptr, *m_closeSession = nullptr;
+    QAction *m_saveRecording = nullptr, *m_saveResults = nullptr, *m_closeSession = nullptr;
+    RecordingSaving* m_recordingSaving = nullptr;
     QSpinBox* m_stepField = nullptr;
     QLabel* m_stepCount = nullptr;
     ElidedLabel* m_reason = nullptr;

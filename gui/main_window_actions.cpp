@@ -97,6 +97,8 @@ void MainWindow::buildActions() {
         connect(tab, &QAction::triggered, this, [this, i] { showTab(i); });
         m_tabActions << tab;
     }
+    m_saveRecording = action(tr("Save recording…"), {}, {QKeySequence(Qt::CTRL | Qt::Key_S)});
+    connect(m_saveRecording, &QAction::triggered, this, &MainWindow::saveRecording);
     m_saveResults = action(tr("Export results…"), {}, {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E)});
     connect(m_saveResults, &QAction::triggered, this, &MainWindow::saveResults);
     m_closeSession = action(tr("Close session"), {}, {QKeySequence(Qt::CTRL | Qt::Key_W)});
@@ -117,6 +119,7 @@ void MainWindow::buildMenus() {
         if (m_recent.isEmpty()) recent->addAction(tr("None yet"))->setEnabled(false);
     });
     file->addSeparator();
+    file->addAction(m_saveRecording);
     file->addAction(m_saveResults);
     file->addAction(tr("&Export this view…"), QKeySequence(Qt::CTRL | Qt::Key_E), this,
                     [this] { exportView(focusedView()); });
@@ -263,13 +266,14 @@ void MainWindow::toggleRun() {
 void MainWindow::updateState() {
     Cursor* cursor = m_controller.cursor();
     const bool session = m_controller.hasSession();
+    const bool recorded = session || m_controller.hasFile();
     const Phase phase = m_controller.phase();
     const bool running = session && phase == Phase::running;
     const bool more = session && phase != Phase::finished && phase != Phase::failed;
     const int steps = cursor->stepCount();
-    m_rewind->setEnabled(session && !running && cursor->step() > 0);
-    m_back->setEnabled(session && !running && cursor->step() > 0);
-    m_step->setEnabled(session && !running && !isMeasuring() && (more || cursor->step() + 1 < steps));
+    m_rewind->setEnabled(recorded && !running && cursor->step() > 0);
+    m_back->setEnabled(recorded && !running && cursor->step() > 0);
+    m_step->setEnabled(recorded && !running && !isMeasuring() && (more || cursor->step() + 1 < steps));
     m_run->setEnabled(more && !running && !isMeasuring());
     m_measureCeilings->setText(m_ceilings->running() ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
     updateQualityAction();
@@ -278,8 +282,8 @@ void MainWindow::updateState() {
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;
     m_breakpoints->setIconText(breakpoints > 0 ? tr("Breakpoints %1").arg(breakpoints) : tr("Breakpoints"));
-    for (QAction* each : {m_addRequest, m_breakpoints, m_closeSession, m_saveResults, m_reset})
-        each->setEnabled(session);
+    for (QAction* each : {m_addRequest, m_breakpoints, m_reset}) each->setEnabled(session);
+    for (QAction* each : {m_closeSession, m_saveResults, m_saveRecording}) each->setEnabled(recorded);
     m_continueUncached->setEnabled(session && !running);
     {
         const QSignalBlocker quiet(m_stepField);
@@ -289,9 +293,9 @@ void MainWindow::updateState() {
     }
     m_stepCount->setText(steps > 0 ? tr(" of %1 ").arg(steps - 1) : tr(" none yet "));
     QString reason;
-    if (session) {
+    if (recorded) {
         // Why it paused; but what the notice above the views says at length is not said twice.
-        reason = QString::fromStdString(m_controller.session()->recording()->reason());
+        reason = QString::fromStdString(m_controller.recording()->reason());
         const bool breakpoint = reason.startsWith(QLatin1String("Breakpoint"));
         if (!m_notice->sentence().isEmpty() && !breakpoint) reason.clear();
         if (reason.isEmpty()) {

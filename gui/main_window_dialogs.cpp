@@ -2,6 +2,7 @@
 //
 // What the window asks the user: files, requests, breakpoints, exports.
 #include "gui/main_window.h"
+#include "gui/recording_saving.h"
 
 #include "gui/breakpoint_dialog.h"
 #include "gui/ceilings_measurement.h"
@@ -32,14 +33,14 @@ namespace kvloupe {
 
 void MainWindow::openDialog() {
     QMenu menu(this);
-    QAction* file = menu.addAction(tr("A GGUF file or a scenario…"));
+    QAction* file = menu.addAction(tr("A GGUF file, a scenario or a recording…"));
     QAction* folder = menu.addAction(tr("A Hugging Face folder…"));
     const QAction* chosen = menu.exec(QCursor::pos());
     QString path;
     if (chosen == file) {
         path = QFileDialog::getOpenFileName(
-            this, tr("Open a model or scenario"), {},
-            tr("Models and scenarios (*.gguf *.json *.safetensors);;All files (*)"));
+            this, tr("Open a model, a scenario or a recording"), {},
+            tr("Models, scenarios, recordings (*.gguf *.json *.safetensors *.kvt);;All files (*)"));
     } else if (chosen == folder) {
         path = QFileDialog::getExistingDirectory(this, tr("Open a Hugging Face folder (config.json, tokenizer.json, "
                                                           "model.safetensors)"));
@@ -81,6 +82,23 @@ void MainWindow::editBreakpoints() {
     BreakpointDialog dialog(m_controller.session()->breakpoints(), laneNames(), this);
     dialog.setRequests(requestNames());
     if (dialog.exec() == QDialog::Accepted) setBreakpoints(dialog.breakpoints());
+}
+
+void MainWindow::saveRecording() {
+    const auto recording = m_controller.recording();
+    if (!recording) return;
+    QString path = QFileDialog::getSaveFileName(this, tr("Save the recording"), QString::fromStdString(recording->title()) + QStringLiteral(".kvt"),
+                                                tr("Recordings (*.kvt)"));
+    if (path.isEmpty()) return;
+    if (!path.endsWith(QLatin1String(".kvt"))) path += QStringLiteral(".kvt");
+    if (!m_recordingSaving) {
+        m_recordingSaving = new RecordingSaving(this);
+        connect(m_recordingSaving, &RecordingSaving::ended, this, [this](const QString& sentence) { m_notice->show(sentence); });
+    }
+    std::string scenario;
+    if (m_controller.hasFile())
+        if (const auto found = m_controller.file()->meta.find("scenario"); found != m_controller.file()->meta.end()) scenario = found->second;
+    m_recordingSaving->save(recording, path, scenario);
 }
 
 void MainWindow::saveResults() {

@@ -30,7 +30,8 @@ struct GivenUp {
 
 struct SessionController::Loaded {
     std::unique_ptr<Session> session;
-    QString sentence;  // why there is none
+    std::optional<StoredRecording> file;
+    QString sentence;  // why there is neither
 };
 
 namespace {
@@ -68,7 +69,13 @@ SessionController::~SessionController() {
 }
 
 Phase SessionController::phase() const {
-    return m_session ? m_session->recording()->phase() : Phase::finished;
+    const auto shown = recording();
+    return shown ? shown->phase() : Phase::finished;
+}
+
+std::shared_ptr<const Recording> SessionController::recording() const {
+    if (m_session) return m_session->recording();
+    return m_file ? m_file->recording : nullptr;
 }
 
 Scenario SessionController::bundledScenario(const QString& prompt) {
@@ -113,8 +120,7 @@ void SessionController::openPath(const QString& path) {
         return;
     }
     if (info.suffix() == QLatin1String("kvt")) {
-        Q_EMIT failed(tr("'%1' is a recording; opening recordings is not built yet. Open a model or a scenario.")
-                        .arg(info.fileName()));
+        openRecording(info.absoluteFilePath());
         return;
     }
     const bool modelPart = info.isFile() && (info.fileName() == QLatin1String("config.json") ||
@@ -138,14 +144,30 @@ void SessionController::openPath(const QString& path) {
 
 void SessionController::openBundled() { openScenario(bundledScenario()); }
 
-void SessionController::openScenario(const Scenario& scenario, bool firstStep) {
+void SessionController::startLoading(std::function<void(std::stop_token, quint64, Loaded&)> load) {
     m_loader.request_stop();
     if (m_loader.joinable()) m_loader.join();
     const quint64 job = ++m_job;
     m_loading = true;
-    m_firstStep = firstStep;
     Q_EMIT loadingChanged();
-    m_loader = std::jthread([this, scenario, job, options = m_options](std::stop_token stop) mutable {
+    m_loader = std::jthread([this, job, load = std::move(load)](std::stop_token stop) {
+        auto loaded = std::make_shared<Loaded>();
+        load(stop, job, *loaded);
+        QMetaObject::invokeMethod(this, [this, job, loaded] { finishLoading(job, loaded); });
+    });
+}
+
+void SessionController::openRecording(const QString& path) {
+    startLoading([path](std::stop_token, quint64, Loaded& loaded) {
+        auto stored = open_kvt(path.toStdString());
+        if (stored) loaded.file = std::move(*stored);
+        else loaded.sentence = QString::fromStdString(stored.error().message());
+    });
+}
+
+void SessionController::openScenario(const Scenario& scenario, bool firstStep) {
+    m_firstStep = firstStep;
+    startLoading([this, scenario, options = m_options](std::stop_token stop, quint64 job, Loaded& loaded) mutable {
         options.stop = stop;
         options.progress = [this, job](double fraction, const std::string& what) {
             const QString text = QString::fromStdString(what);
@@ -164,13 +186,9 @@ void SessionController::openScenario(const Scenario& scenario, bool firstStep) {
             std::unique_lock lock(given->mutex);
             given->changed.wait(lock, stop, [&given] { return given->done; });
         };
-        auto loaded = std::make_shared<Loaded>();
         auto session = Session::create(scenario, std::move(options));
-        if (session)
-            loaded->session = std::move(*session);
-        else
-            loaded->sentence = QString::fromStdString(session.error().message());
-        QMetaObject::invokeMethod(this, [this, job, loaded] { finishLoading(job, loaded); });
+        if (session) loaded.session = std::move(*session);
+        else loaded.sentence = QString::fromStdString(session.error().message());
     });
 }
 
@@ -178,16 +196,17 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     if (job != m_job || !m_loading) return;  // cancelled, or another job since
     m_loading = false;
     Q_EMIT loadingChanged();
-    if (!loaded->session) {
+    if (!loaded->session && !loaded->file) {
         spdlog::warn("{}", loaded->sentence.toStdString());
         Q_EMIT failed(loaded->sentence);
         return;
     }
     m_cursor.setRecording(nullptr);
     m_session = std::move(loaded->session);
+    m_file = std::move(loaded->file);
     showRecording();
     Q_EMIT sessionChanged();
-    if (!m_firstStep) return;
+    if (m_file || !m_firstStep) return;
     if (m_session->scenario().breakpoints.empty()) step();
     else run();
 }
@@ -227,9 +246,10 @@ void SessionController::focusPause() {
 void SessionController::showRecording() {
     m_moreUncached = 0;
     m_shownFocus.reset();
-    const auto recording = m_session->recording();
-    m_cursor.setRecording(recording);
-    m_clock.watch(recording);
+    const auto shown = recording();
+    m_cursor.setRecording(shown);
+    m_clock.watch(shown);
+    if (m_file) m_cursor.advanced();
     Q_EMIT phaseChanged();
 }
 
@@ -266,6 +286,7 @@ void SessionController::close() {
     m_cursor.setRecording(nullptr);
     m_clock.watch(nullptr);
     m_session.reset();
+    m_file.reset();
     Q_EMIT sessionChanged();
     Q_EMIT phaseChanged();
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// SessionController: opens models and scenarios on a thread of its own, with progress and cancel, and holds the session,
-// the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was; only
+// SessionController: opens models, scenarios and recordings on a thread of its own, with progress and cancel, and holds the
+// session or the recording file, the cursor and the frame clock that the window shows. What fails to open leaves the session that was open as it was; only
 // on a card, whose memory holds one of them, the old one goes as soon as models, devices and prompts of the new one are good.
 #pragma once
 
 #include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
 
+#include "engine/record/kvt_reader.h"
 #include "engine/serve/session.h"
 #include "gui/fork_dialog.h"
 #include "views/cursor.h"
@@ -15,6 +16,7 @@
 #include <QString>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -36,10 +38,15 @@ public:
     FrameClock* clock() { return &m_clock; }
     Session* session() const { return m_session.get(); }
     bool hasSession() const { return m_session != nullptr; }
+    // A recording file is open: everything can be looked at, nothing steps.
+    bool hasFile() const { return m_file.has_value(); }
+    const std::optional<StoredRecording>& file() const { return m_file; }
+    // Of the session or the file; null where neither is open.
+    std::shared_ptr<const Recording> recording() const;
     bool isLoading() const { return m_loading; }
     Phase phase() const;
 
-    // A model file or folder, or a scenario (.json). Recordings are refused by name.
+    // A model file or folder, a scenario (.json), or a recording (.kvt).
     void openPath(const QString& path);
     // The lanes MHA, GQA, MQA and GQA uncached over one prompt.
     void openBundled();
@@ -88,6 +95,9 @@ Q_SIGNALS:
 
 private:
     struct Loaded;
+    void openRecording(const QString& path);
+    // Runs `load` on the loader's thread; what it leaves in Loaded is taken over.
+    void startLoading(std::function<void(std::stop_token, quint64 job, Loaded&)> load);
     void giveUpCards();
     void finishLoading(quint64 job, std::shared_ptr<Loaded> loaded);
     void showRecording();
@@ -97,6 +107,7 @@ private:
     FrameClock m_clock;
     SessionOptions m_options;
     std::unique_ptr<Session> m_session;
+    std::optional<StoredRecording> m_file;
     std::jthread m_loader;
     quint64 m_job = 0;
     std::uint32_t m_moreUncached = 0;  // tokens granted to uncached lanes beyond their limit

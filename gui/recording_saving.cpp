@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+#include "gui/recording_saving.h"
+
+#include "gui/environment.h"
+
+#include "engine/record/kvt_writer.h"
+
+#include <QDir>
+#include <QMetaObject>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace kvloupe {
+
+namespace {
+
+// Beside its place first: what stands there stays until the new one is whole.
+Result<void> write_beside(const std::shared_ptr<const Recording>& recording, const std::string& path, const std::string& scenario) {
+    const std::string part = path + ".part";
+    std::error_code error;
+    std::filesystem::remove(part, error);
+    std::size_t steps = 0;  // those of now: a session that runs on would never be written out
+    for (const auto& lane : recording->lanes()) steps = std::max(steps, lane->step_count());
+    if (auto written = write_kvt(recording, kvt_options(part, scenario), 0, steps); !written) return written;
+    std::filesystem::rename(part, path, error);
+    if (!error) return {};
+    std::error_code ignored;
+    std::filesystem::remove(part, ignored);
+    return Error{path + " cannot be written (" + error.message() + ")", "Choose another name or folder"};
+}
+
+}  // namespace
+
+RecordingSaving::~RecordingSaving() = default;
+
+void RecordingSaving::save(std::shared_ptr<const Recording> recording, const QString& path, const std::string& scenario) {
+    if (m_running || !recording) return;
+    m_running = true;
+    m_thread = std::jthread([this, recording = std::move(recording), path, scenario] {
+        const auto written = write_beside(recording, path.toStdString(), scenario);
+        const QString sentence = written ? tr("The recording lies in %1.").arg(QDir::toNativeSeparators(path))
+                                         : QString::fromStdString(written.error().message());
+        QMetaObject::invokeMethod(this, [this, sentence] {
+            m_running = false;
+            Q_EMIT ended(sentence);
+        });
+    });
+}
+
+}  // namespace kvloupe
