@@ -5,6 +5,7 @@
 #include "gui/pictures.h"
 
 #include "engine/record/describe.h"
+#include "engine/record/file_output.h"
 #include "engine/record/kvt_writer.h"
 #include "engine/record/results.h"
 #include "engine/serve/scenario.h"
@@ -68,10 +69,15 @@ int run_command(const std::vector<std::string>& words) {
     const auto threads = arguments->number("--threads", 0, 1, 1024);
     if (!threads) return fail(threads.error().message(), exit_usage);
     const auto folder = arguments->value("--export");
-    if (arguments->has("--pictures") && !folder) return fail("--pictures needs --export DIR", exit_usage);
+    if (arguments->has("--pictures") && !folder) return fail("--pictures needs --export DIR.", exit_usage);
+    if (folder && folder->empty()) return fail("--export needs the name of a folder.", exit_usage);
 
     auto scenario = load_scenario(arguments->words()[0]);
     if (!scenario) return fail(scenario.error().message());
+    if (scenario->requests.empty()) return fail("requests: the scenario has none, so nothing could run. Add a request.");
+    // What could not be written afterwards is said before a long run.
+    if (folder)
+        if (const auto made = FileOutput(*folder).create_folder(); !made) return fail(made.error().message());
     SessionOptions options = session_options(*threads);
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
@@ -90,7 +96,7 @@ int run_command(const std::vector<std::string>& words) {
     const Result<void> recorded = file ? file->finish() : Result<void>();
 
     for (const auto& lane : recording->lanes()) print_lane(*recording, *lane);
-    for (const std::string& note : (*session)->breakpoint_notes()) std::cout << "breakpoint: " << note << '\n';
+    for (const std::string& note : (*session)->breakpoint_notes()) std::cout << (note.rfind("Lane '", 0) == 0 ? "note: " : "breakpoint: ") << note << '\n';
     if (folder) {
         if (const auto written = write_results(*recording, *folder, {scenario->record.blocks}); !written)
             return fail(written.error().message());
@@ -99,7 +105,6 @@ int run_command(const std::vector<std::string>& words) {
     }
     if (!recorded) return fail(recorded.error().message());
     if (!ran) return fail(ran.error().message());
-    if (scenario->requests.empty()) return fail("requests: the scenario has none, so nothing could run. Add a request.");
     if (!anything_ran(*recording)) {
         return fail("No request could run. The reasons stand above; give the pool more blocks or the model a longer "
                     "context.");

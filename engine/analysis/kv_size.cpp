@@ -2,6 +2,7 @@
 #include "engine/analysis/kv_size.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 namespace kvloupe {
@@ -10,6 +11,20 @@ namespace {
 
 // Only KIVI's layout depends on the block: its groups must fit. Sizes count tokens, not blocks.
 std::uint32_t block_size_of(const KvFormat& format) { return format.keeps_residual() ? format.group : 16; }
+
+// KIVI's groups where those of its paper do not divide the heads: the largest that divide all of them, as a run takes them.
+CachePrecision fitted(CachePrecision precision, const ModelConfig& config) {
+    std::uint32_t common = precision.values.keeps_residual() ? precision.values.group : 0;
+    if (common == 0) return precision;
+    if (config.latent.present()) {
+        if (config.latent.rotary_dim > 0) common = std::gcd(common, config.latent.rotary_dim);
+    } else {
+        common = std::gcd(common, config.head_dim);
+    }
+    precision.values.group = common;
+    if (precision.keys.keeps_residual()) precision.keys.group = common;
+    return precision;
+}
 
 bool same_plane(const KvPlane& a, const KvPlane& b) {
     return a.format == b.format && a.heads == b.heads && a.head_dim == b.head_dim;
@@ -58,8 +73,9 @@ std::vector<std::uint32_t> pipeline_stages(std::uint32_t layers, std::uint32_t s
     return counts;
 }
 
-Result<std::vector<KvLayerSize>> kv_layers(const ModelConfig& config, const CachePrecision& precision,
+Result<std::vector<KvLayerSize>> kv_layers(const ModelConfig& config, const CachePrecision& asked,
                                            std::uint32_t tensor_parallel) {
+    const CachePrecision precision = fitted(asked, config);
     std::vector<KvLayerSize> layers;
     layers.reserve(config.layer_shapes.size());
     for (const LayerShape& shape : config.layer_shapes) {

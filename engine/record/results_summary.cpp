@@ -170,7 +170,9 @@ Json kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
     kv["bytes_per_token"] = info.kv_cache ? count_or_null(info.bytes_per_token) : Json(nullptr);
     kv["block_bytes"] = info.kv_cache ? count_or_null(info.block_bytes) : Json(nullptr);
     kv["peak_used_blocks"] = counted.peak_used_blocks;
-    kv["peak_used_bytes"] = counted.peak_used_blocks * info.block_bytes;
+    std::uint64_t peak_bytes = counted.peak_used_blocks * info.block_bytes;
+    for (std::size_t s = 0; s < steps; ++s) peak_bytes = std::max(peak_bytes, lane.step(s).kv_bytes);  // with what KIVI keeps in f16
+    kv["peak_used_bytes"] = peak_bytes;
     kv["waste_percent"] = pool > 0 && over > 0 ? Json(100.0 * sum / static_cast<double>(over)) : Json(nullptr);
     const std::array<const char*, 6> names = {"token", "cached", "reserved", "internal", "external", "free"};
     for (std::size_t k = 0; k < names.size(); ++k)
@@ -214,13 +216,14 @@ Json layout_of(const LaneInfo& info) {
 
 Json cache_of(const LaneRecord& lane, std::size_t steps) {
     std::uint64_t queried = 0, hit = 0, preempted_queried = 0, preempted_hit = 0;
-    std::uint64_t copies = 0, copied = 0, evictions = 0, preemptions = 0;
+    std::uint64_t copies = 0, copied = 0, evictions = 0, preemptions = 0, overflowed = 0;
     for (std::size_t s = 0; s < steps; ++s) {
         const StepRecord& step = lane.step(s);
         queried += step.queried_tokens;
         hit += step.hit_tokens;
         preempted_queried += step.preempted_queried_tokens;
         preempted_hit += step.preempted_hit_tokens;
+        overflowed += step.overflowed_values;
         for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
             const Event& event = lane.events()[e];
             evictions += event.kind == EventKind::evict;
@@ -239,6 +242,7 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     cache["copied_bytes"] = copied;
     cache["evictions"] = evictions;
     cache["preemptions"] = preemptions;
+    cache["overflowed_values"] = overflowed;
     cache["dtype"] = text_or_null(lane.info().kv_cache ? lane.info().cache_dtype : std::string());
     cache["layout"] = lane.info().kv_cache ? layout_of(lane.info()) : Json::array();
     cache["residual_pages"] = lane.info().residual_pages;
@@ -347,7 +351,7 @@ std::string summary_json(const Recording& recording) {
     Json& origins = summary["origins"];
     for (const char* key : {"queue_ms", "ttft_ms", "itl_ms", "block_bytes", "peak_used_blocks", "peak_used_bytes",
                             "computed_tokens", "queried_tokens", "hit_tokens", "preempted_queried_tokens",
-                            "preempted_hit_tokens", "copies", "evictions", "preemptions",
+                            "preempted_hit_tokens", "copies", "evictions", "preemptions", "overflowed_values",
                             "max_abs_logit_difference"})
         origins[key] = "measured";
     for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",

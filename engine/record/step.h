@@ -59,7 +59,8 @@ struct StepRecord {
     std::uint64_t preempted_hit_tokens = 0;      // the same for those that run again after a preemption, counted apart
     std::uint64_t preempted_queried_tokens = 0;  // (CACHE_SEMANTICS 1.1 "Hit rule")
     std::uint64_t computed_tokens = 0;  // prefill + decode tokens really pushed through the model
-    std::uint64_t overflowed_values = 0;  // measured: finite keys and values that became infinite in the cache's precision
+    std::uint64_t overflowed_values = 0;  // measured: finite keys and values beyond the cache's precision: they became
+                                          // infinite or, in fp8, its largest number
     float logit_difference = std::numeric_limits<float>::quiet_NaN();  // largest absolute difference to the first lane
                                         // with the same weights in this step; NaN where there is none
     LogRange events, tokens, attention;  // stages: LaneRecord::stages_of()

@@ -5,6 +5,7 @@
 #include "engine/serve/scenario_parts.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -210,6 +211,9 @@ Result<Scenario> parse_scenario(std::span<const std::byte> bytes, const std::str
 
 Result<Scenario> load_scenario(const std::string& path) {
     try {
+        std::error_code error;
+        if (std::filesystem::is_directory(path, error))
+            return Error{path + ": this is a folder, not a scenario", "Give a scenario file (.json); a model's folder stands in its key \"model\"."};
         std::ifstream file(path, std::ios::binary | std::ios::ate);
         const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
         if (size < 0)

@@ -141,7 +141,7 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         if (const std::uint64_t lost = m_writer->recording()->lane(id).step(behind).overflowed_values; lost > 0 && !m_overflow_said[i]) {
             m_overflow_said[i] = true;
             progress.breakpoints.push_back("Lane '" + m_prepared.lanes[i].options.name + "', step " + std::to_string(behind) + ": " + std::to_string(lost) +
-                                           " keys or values lie beyond the range of the cache's precision and became infinite");
+                                           " keys or values lie beyond the range of the cache's precision and became infinite or, in fp8, its largest number");
         }
         for (const Breakpoint& breakpoint : m_breakpoints) {
             auto hit = breakpoint_hit(breakpoint, *m_writer->recording(), id, behind);

@@ -14,6 +14,8 @@
 namespace kvloupe::cpu {
 
 inline float largest_of_fp8(DType type) { return type == DType::fp8_e4m3 ? 448.0f : 57344.0f; }
+// Beyond it a value counts as cut: a value divided by the scale that was made from it rounds to within two units of the largest.
+inline float cut_of_fp8(DType type) { return largest_of_fp8(type) * 1.000001f; }
 
 inline float e4m3_to_f32(std::uint8_t code) {
     // As an f16 whose exponent is 8 too small: exact, subnormal numbers too.

@@ -34,7 +34,7 @@ void hadamard(float* x, std::uint32_t size) {
 }
 
 std::uint64_t store_fp8(DType type, std::span<const float> x, float scale, std::byte* codes) {
-    const float largest = largest_of_fp8(type);
+    const float largest = cut_of_fp8(type);
     std::uint64_t clipped = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
         const float scaled = x[i] / scale;

@@ -19,6 +19,8 @@ namespace kvloupe::cuda {
 // --- 8-bit floats (OCP 8-bit Floating Point Specification) ---
 
 __host__ __device__ __forceinline__ float largest_fp8(DType type) { return type == DType::fp8_e4m3 ? 448.0f : 57344.0f; }
+// Beyond it a value counts as cut; see kernels/cpu/fp8.h.
+__host__ __device__ __forceinline__ float cut_fp8(DType type) { return largest_fp8(type) * 1.000001f; }
 
 // To nearest, ties to even; beyond the largest number it is that one (infinity too); NaN stays NaN.
 __device__ __forceinline__ std::uint8_t fp8_from_float(DType type, float value) {

@@ -81,8 +81,9 @@ __global__ void __launch_bounds__(warps * 32, Rows > 2 ? 2 : 3)
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32, part = warp % split;
     const std::uint32_t first = (blockIdx.x * (warps / split) + warp / split) * PerWarp;  // matrix row
     const std::byte* base = matrix.data + first * stride;
-    // With heads, all rows of a warp are of one: PerWarp divides a head's.
-    const float* const in = product.in + (product.heads > 1 ? first / (matrix.rows / product.heads) * std::size_t{matrix.cols} : 0);
+    // With heads, all rows of a warp are of one: PerWarp divides a head's. A warp behind the last row reads with the last head.
+    const std::uint32_t head = product.heads > 1 ? min(first, matrix.rows - 1) / (matrix.rows / product.heads) : 0;
+    const float* const in = product.in + head * std::size_t{matrix.cols};
     const std::size_t in_stride = std::size_t{product.heads} * matrix.cols;
     float sums[PerWarp][Rows] = {};
     for (std::uint32_t begin = part * columns_per_turn; begin < matrix.cols; begin += split * Turns * columns_per_turn) {

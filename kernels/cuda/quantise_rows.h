@@ -85,7 +85,7 @@ __device__ __forceinline__ unsigned store_fp8(DType type, const float* row, unsi
     unsigned beyond = 0;
     for (unsigned i = threadIdx.x % 32; i < count; i += 32) {
         const float scaled = row[i] / scale;
-        beyond += isfinite(row[i]) && fabsf(scaled) > largest_fp8(type) ? 1u : 0u;
+        beyond += isfinite(row[i]) && fabsf(scaled) > cut_fp8(type) ? 1u : 0u;
         to[i] = static_cast<std::byte>(fp8_from_float(type, scaled));
     }
     return beyond;

@@ -61,6 +61,14 @@ void precisionsScaleByTheirRows(Check& check, const Precision& row) {
     CHECK_EQUAL(kv_bytes(layers, 128 * 1024), 128 * 1024 * row.bytes);
 }
 
+// As a run takes them: groups of the largest number that divides 32 and the heads.
+void kivisGroupsFitNarrowHeads(Check& check) {
+    const auto bytes = [&](std::uint32_t head_dim, DType type) { return kv_bytes_per_token(layers_of(check, shape_of(2, 8, 4, head_dim), both(type))); };
+    CHECK_EQUAL(bytes(16, DType::kivi2), std::uint64_t{2 * 2 * 4 * (16 / 4 + 16 / 16 * 4)});
+    CHECK_EQUAL(bytes(80, DType::kivi4), std::uint64_t{2 * 2 * 4 * (80 / 2 + 80 / 16 * 4)});
+    CHECK_EQUAL(bytes(64, DType::kivi2), std::uint64_t{2 * 2 * 4 * (64 / 4 + 64 / 32 * 4)});
+}
+
 void fp8KeepsOneScalePerPlaneBesideTheTokens(Check& check) {
     const auto layers = layers_of(check, shape_of(32, 32, 8, 128), both(DType::fp8_e4m3));
     CHECK_EQUAL(kv_fixed_bytes(layers), std::uint64_t{2 * 32 * 4});
@@ -180,6 +188,7 @@ void firstStagesGetOneLayerMore(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(precisionsScaleByTheirRows), precisions());
+    claims.add(CLAIM(kivisGroupsFitNarrowHeads));
     claims.add(CLAIM(fp8KeepsOneScalePerPlaneBesideTheTokens));
     claims.add(CLAIM(jointScalesAreStoredOnce));
     claims.add(CLAIM(theNewestTokensOfKiviAreInHalfPrecision));

@@ -247,8 +247,8 @@ Cases<Refused> refusals() {
         r.context = 1000000000;
         r.batch = 1000000;
     });
-    add("groups that do not divide", "stories260K", "Groups of 32", [](SizeRequest& r) {
-        r.precision = {KvFormat::of(DType::kivi2), KvFormat::of(DType::kivi2)};
+    add("a precision that no cache is kept in", "stories260K", "q4_k", [](SizeRequest& r) {
+        r.precision = {KvFormat::of(DType::q4_k), KvFormat::of(DType::q4_k)};
     });
     return cases;
 }

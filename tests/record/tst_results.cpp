@@ -183,7 +183,7 @@ void summaryHasEveryKeyOfTheContract(Check& check) {
                                      "waste_percent", "slots"}));
     CHECK_EQUAL(keys(lane["kv"]["slots"]), Keys({"token", "cached", "reserved", "internal", "external", "free"}));
     CHECK_EQUAL(keys(lane["cache"]), Keys({"queried_tokens", "hit_tokens", "preempted_queried_tokens",
-                                        "preempted_hit_tokens", "copies", "copied_bytes", "evictions", "preemptions",
+                                        "preempted_hit_tokens", "copies", "copied_bytes", "evictions", "preemptions", "overflowed_values",
                                         "dtype", "layout", "residual_pages", "window_is_foreign", "notes"}));
     CHECK_EQUAL(summary["origins"]["preempted_hit_tokens"], Json("measured"));
     CHECK_EQUAL(keys(lane["time"]), Keys({"prefill_ms", "decode_ms", "decode_tokens_per_s"}));

@@ -4,9 +4,12 @@
 // every byte; KIVI's newest tokens stay in f16 pages until the rule quantises them.
 #include "engine/cache/kivi_residual.h"
 #include "engine/record/ledger.h"
+#include "engine/record/results.h"
 #include "tests/serve/lane_models.h"
 #include "tests/serve/wrapping_backend.h"
 #include "tests/support/texts.h"
+
+#include <nlohmann/json.hpp>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -57,7 +60,12 @@ void everyPrecisionRunsAndIsAccountedFor(Check& check, const PrecisionCase& row)
         for (const LayerInfo& layer : lane.info().layer_infos) CHECK_EQUAL(layer.bytes_per_token(), row.bytes);
     else CHECK_EQUAL(lane.info().cache_dtype, "mixed");
     CHECK_EQUAL(lane.info().memory.kv_rounding, std::uint64_t(0));  // the CPU's buffers are as large as they were asked for
+    // The results' peak is no less than any step's bytes, f16 parts included, and nothing of these values is cut.
+    const auto summary = nlohmann::json::parse(summary_json(*s->recording()));
     for (std::size_t step = 0; step < lane.step_count(); ++step) {
+        CHECK_THAT(summary["lanes"][1]["kv"]["peak_used_bytes"].get<std::uint64_t>() >= lane.step(step).kv_bytes);
+        // A scale per head is the first step's: later values may lie beyond it.
+        if (!contains(row.cache, R"("scale": "head")")) CHECK_EQUAL(lane.step(step).overflowed_values, std::uint64_t(0));
         const auto entries = ledger(lane, step);
         CHECK_THAT(entries.size() >= 7);
         for (const LedgerEntry& entry : entries) {
