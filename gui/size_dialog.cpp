@@ -27,7 +27,7 @@ namespace kvloupe {
 
 namespace {
 
-QSpinBox* spin(int most, int value, const QString& suffix, const QString& zero = {}) {
+QSpinBox* countField(int most, int value, const QString& suffix, const QString& zero = {}) {
     auto* box = new QSpinBox;
     box->setRange(zero.isEmpty() ? 1 : 0, most);
     box->setValue(value);
@@ -52,8 +52,9 @@ QString shown(std::string_view text) { return QString::fromUtf8(text.data(), sta
 SizeDialog::SizeDialog(KnownModels known, const QString& model, QWidget* parent)
     : QDialog(parent), m_known(std::move(known)), m_case(new QComboBox), m_name(new QComboBox), m_keys(precisions()),
       m_values(precisions()), m_gpu(new QComboBox), m_browse(new QPushButton(tr("&File…"))),
-      m_context(spin(1000000000, 4096, tr(" tokens"))), m_batch(spin(1000000, 1, {})),
-      m_kvHeads(spin(100000, 0, {}, tr("the model's"))), m_tensor(spin(100000, 1, {})), m_pipeline(spin(100000, 1, {})),
+      m_context(countField(1000000000, 4096, tr(" tokens"))), m_batch(countField(1000000, 1, {})),
+      m_kvHeads(countField(100000, 0, {}, tr("the model's"))), m_tensor(countField(100000, 1, {})),
+      m_pipeline(countField(100000, 1, {})),
       m_utilization(new QDoubleSpinBox), m_result(new QTextBrowser), m_copy(new QPushButton(tr("Cop&y"))) {
     setWindowTitle(tr("Size of a KV cache"));
     buildFields();

@@ -10,7 +10,7 @@ namespace kvloupe {
 namespace {
 
 // Shortest decimal text that tells ticks `step` apart; both in the axis' unit.
-QString shortNumber(double value, double step) {
+QString tickNumber(double value, double step) {
     int decimals = 0;
     double rest = std::abs(step);
     while (decimals < 3 && rest > 0 && std::abs(rest - std::round(rest)) > 1e-6 * std::max(1.0, rest)) {
@@ -94,10 +94,10 @@ QString PlotTicker::getTickLabel(double tick, const QLocale&, QChar, int) {
         const double unit = scale < 1e3 ? 1 : scale < 1e6 ? 1e3 : scale < 1e9 ? 1e6 : 1e9;
         const QString name = unit == 1 ? QStringLiteral("ns") : unit == 1e3 ? QStringLiteral("µs")
                            : unit == 1e6 ? QStringLiteral("ms") : QStringLiteral("s");
-        return (m_logarithmic ? shortest(tick / unit) : shortNumber(tick / unit, m_step / unit)) + QChar(0xA0) + name;
+        return (m_logarithmic ? shortest(tick / unit) : tickNumber(tick / unit, m_step / unit)) + QChar(0xA0) + name;
     }
     case PlotNumbers::factor:
-        return (m_logarithmic ? shortest(tick) : shortNumber(tick, m_step)) + QStringLiteral("×");
+        return (m_logarithmic ? shortest(tick) : tickNumber(tick, m_step)) + QStringLiteral("×");
     case PlotNumbers::power:
         return powerOfTen(tick);
     case PlotNumbers::count:

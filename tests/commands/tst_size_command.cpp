@@ -157,7 +157,7 @@ private Q_SLOTS:
         row("more stages than layers", {"GPT-2", "--pp", "13"}, 1, "13 stages");
         row("KV heads that do not divide", {"GPT-2", "--kv-heads", "5"}, 1, "5 KV heads");
         row("no such file", {"/nowhere/config.json"}, 1, "/nowhere/config.json");
-        row("groups that do not divide", {"stories260K", "--dtype", "kivi4"}, 1, "Groups of 32");
+        row("packs that do not divide", {"stories260K", "--kv-heads", "1", "--dtype", "q8_0"}, 1, "packs of 32");
         row("a scenario", {source + "/resources/scenarios/variants.json"}, 1, "scenario");
     }
     void mistakesAreOneSentence() {

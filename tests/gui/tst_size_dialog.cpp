@@ -84,6 +84,7 @@ private Q_SLOTS:
         QVERIFY(cases);
         QCOMPARE(cases->count(), 8);
         const double gibibytes[] = {0.5, 4, 2.5, 16, 8, 64, 8};
+        QVERIFY2(dialog.report(), qPrintable(dialog.problem()));
         QCOMPARE(dialog.report()->kv_bytes, quint64(1) << 29);  // the first is shown at once
         for (int i = 7; i > 0; --i) {
             cases->setCurrentIndex(i);
@@ -102,6 +103,7 @@ private Q_SLOTS:
         SizeDialog dialog(table(), QStringLiteral("GPT-2"));
         dialog.show();
         QVERIFY(QTest::qWaitForWindowActive(&dialog));
+        QVERIFY2(dialog.report(), qPrintable(dialog.problem()));
         QCOMPARE(dialog.report()->request.context, quint64(1024));
         auto* name = field<QComboBox>(dialog, QStringLiteral("Model"));
         QVERIFY(name);
