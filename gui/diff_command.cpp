@@ -46,7 +46,7 @@ int diff_command(const std::vector<std::string>& words) {
     print_values("Configuration", diff.configuration);
     print_values("Numbers", diff.numbers);
     if (!diff.first.empty()) std::cout << "Where they part\n";
-    for (const FirstDifference& first : diff.first) {
+    for (const Parting& first : diff.first) {
         static constexpr const char* kinds[] = {"first other token", "first other block table", "first other logit"};
         std::cout << "  " << first.lane << ": " << kinds[first.kind] << ", " << first.sentence << '\n';
     }

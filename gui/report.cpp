@@ -41,7 +41,7 @@ std::string escaped(std::string_view text) {
     return result;
 }
 
-std::string text_of_value(const Json& value) {
+std::string value_text(const Json& value) {
     if (value.is_null()) return "–";
     return escaped(value.is_string() ? value.get<std::string>() : value.dump());
 }
@@ -56,7 +56,7 @@ void rows_of(const Json& json, const std::string& path, const Json& origins, std
         }
         if (item.value().is_array()) continue;
         const bool known = origins.contains(item.key());
-        html += "<tr><td>" + escaped(name) + "</td><td class=\"number\">" + text_of_value(item.value()) + "</td><td class=\"quiet\">" +
+        html += "<tr><td>" + escaped(name) + "</td><td class=\"number\">" + value_text(item.value()) + "</td><td class=\"quiet\">" +
                 (known ? escaped(origins[item.key()].get<std::string>()) : "") + "</td></tr>\n";
     }
 }
@@ -64,10 +64,10 @@ void rows_of(const Json& json, const std::string& path, const Json& origins, std
 void requests_of(const Json& lane, std::string& html) {
     html += "<table><tr><th>Request</th><th>Prompt tokens</th><th>Output tokens</th><th>Ended by</th><th>First token, ms</th><th>Text</th></tr>\n";
     for (const Json& request : lane["requests"])
-        html += "<tr><td>" + text_of_value(request["id"]) + "</td><td class=\"number\">" + std::to_string(request["prompt_tokens"].size()) +
+        html += "<tr><td>" + value_text(request["id"]) + "</td><td class=\"number\">" + std::to_string(request["prompt_tokens"].size()) +
                 "</td><td class=\"number\">" + std::to_string(request["output_tokens"].size()) + "</td><td>" +
-                text_of_value(request["finish_reason"]) + "</td><td class=\"number\">" + text_of_value(request["ttft_ms"]) + "</td><td>" +
-                text_of_value(request["text"]) + "</td></tr>\n";
+                value_text(request["finish_reason"]) + "</td><td class=\"number\">" + value_text(request["ttft_ms"]) + "</td><td>" +
+                value_text(request["text"]) + "</td></tr>\n";
     html += "</table>\n";
 }
 
@@ -112,7 +112,7 @@ Result<std::string> report_html(const StoredRecording& stored) {
                        "</title><style>" + report_style + "</style></head><body>\n<h1>" + escaped(recording.title()) + "</h1>\n";
     meta_rows(stored, html);
     for (const Json& lane : summary["lanes"]) {
-        html += "<h2>Lane " + text_of_value(lane["name"]) + "</h2>\n";
+        html += "<h2>Lane " + value_text(lane["name"]) + "</h2>\n";
         requests_of(lane, html);
         html += "<table><tr><th>Number</th><th>Value</th><th>Origin</th></tr>\n";
         rows_of(lane, "", summary["origins"], html);

@@ -52,8 +52,8 @@ std::string place(std::size_t step, std::string_view sequence, std::uint32_t pos
 
 // The earliest token that is another one, and the earliest logit before or at it that is.
 void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const TokensByPlace& others,
-                 std::vector<FirstDifference>& out) {
-    std::optional<FirstDifference> token, logit;
+                 std::vector<Parting>& out) {
+    std::optional<Parting> token, logit;
     for (std::size_t step = 0; step < left.step_count() && !token; ++step) {
         const LogRange range = left.step(step).tokens;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
@@ -70,12 +70,12 @@ void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneR
                 if (x.token == y.token && x.logit == y.logit) continue;
                 char text[160];
                 std::snprintf(text, sizeof text, "%.6g against %.6g", static_cast<double>(x.logit), static_cast<double>(y.logit));
-                logit = FirstDifference{FirstDifference::logit, "", step, found->second.step,
+                logit = Parting{Parting::logit, "", step, found->second.step,
                                         place(step, name, ours.position) + "logit of " + shown(left, x.token) +
                                             (x.token == y.token ? " " : ", of " + shown(right, y.token) + ", ") + text};
             }
             if (ours.token == theirs.token || token) continue;
-            token = FirstDifference{FirstDifference::token, "", step, found->second.step,
+            token = Parting{Parting::token, "", step, found->second.step,
                                     place(step, name, ours.position) + shown(left, ours.token) + " against " + shown(right, theirs.token)};
         }
     }
@@ -119,7 +119,7 @@ std::string different_table(const LaneState& a, const SequenceNames& names, cons
 
 // Equal events lead to equal tables: only from the first step with other events on states are compared.
 void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others,
-                 std::vector<FirstDifference>& out) {
+                 std::vector<Parting>& out) {
     const std::size_t steps = std::min(left.step_count(), right.step_count());
     std::size_t step = 0;
     while (step < steps && same_events(left, right, step)) ++step;
@@ -132,7 +132,7 @@ void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneR
     };
     for (;;) {
         if (const std::string text = different_table(a, names, b, others); !text.empty()) {
-            out.push_back({FirstDifference::table, "", step, step, "step " + std::to_string(step) + ": " + text});
+            out.push_back({Parting::table, "", step, step, "step " + std::to_string(step) + ": " + text});
             return;
         }
         do {  // until something happens that is not the same
@@ -145,8 +145,8 @@ void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneR
 
 }  // namespace
 
-std::vector<FirstDifference> first_differences(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right) {
-    std::vector<FirstDifference> out;
+std::vector<Parting> partings(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right) {
+    std::vector<Parting> out;
     const SequenceNames names(a, left), others(b, right);
     part_tokens(left, names, right, tokens_by_place(right, others), out);
     part_tables(left, names, right, others, out);

@@ -11,6 +11,6 @@ namespace kvloupe {
 
 // At most one of each kind. Tokens and logits are aligned by sequence name and position, tables by step. Logits are those of the
 // alternatives that were recorded with the tokens, up to and with the first token that differs.
-std::vector<FirstDifference> first_differences(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right);
+std::vector<Parting> partings(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right);
 
 }  // namespace kvloupe

@@ -67,7 +67,7 @@ std::string names_of(const Recording& recording) {
 }
 
 // What a request asked for, by id.
-JsonLeaves requests_of(const Recording& recording) {
+JsonLeaves request_leaves(const Recording& recording) {
     JsonLeaves leaves;
     for (std::size_t i = 0; i < recording.requests().size(); ++i) {
         Json json = Json::parse(json_of(recording.requests()[i]));
@@ -89,7 +89,7 @@ RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times
     RecordingDiff diff;
     diff.lanes = pairs_of(a, b);
     if (names_of(a) != names_of(b)) diff.configuration.push_back({"", "lanes", names_of(a), names_of(b), {}, {}});
-    compare_leaves(requests_of(a), requests_of(b), "", diff.configuration);
+    compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
 
     const Json summary_a = Json::parse(summary_json(a)), summary_b = Json::parse(summary_json(b));
     for (const LanePair& pair : diff.lanes) {
@@ -108,7 +108,7 @@ RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times
         compare_leaves(numbers_a, numbers_b, lane, numbers);
         for (DiffValue& value : numbers)
             if (value.name != "name" && (times || !is_time(value.name))) diff.numbers.push_back(std::move(value));
-        for (FirstDifference& first : first_differences(a, left, b, right)) {
+        for (Parting& first : partings(a, left, b, right)) {
             first.lane = lane;
             diff.first.push_back(std::move(first));
         }
@@ -138,10 +138,10 @@ std::string diff_json(const RecordingDiff& diff) {
     json["same"] = diff.same();
     json["configuration"] = values(diff.configuration);
     json["numbers"] = values(diff.numbers);
-    json["first_differences"] = Ordered::array();
-    for (const FirstDifference& first : diff.first) {
+    json["partings"] = Ordered::array();
+    for (const Parting& first : diff.first) {
         static constexpr const char* kinds[] = {"token", "table", "logit"};
-        json["first_differences"].push_back(
+        json["partings"].push_back(
             {{"kind", kinds[first.kind]}, {"lane", first.lane}, {"step_a", first.step_a}, {"step_b", first.step_b}, {"text", first.sentence}});
     }
     return json.dump(1, ' ', false, Ordered::error_handler_t::replace) + "\n";

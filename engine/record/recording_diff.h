@@ -22,7 +22,7 @@ struct DiffValue {
     std::optional<double> percent;  // of a; none where a is 0
 };
 
-struct FirstDifference {
+struct Parting {
     enum Kind : std::uint8_t { token, table, logit };
     Kind kind = token;
     std::string lane;
@@ -37,7 +37,7 @@ struct LanePair {
 struct RecordingDiff {
     std::vector<DiffValue> configuration;
     std::vector<DiffValue> numbers;
-    std::vector<FirstDifference> first;  // for each pair of lanes at most one of each kind
+    std::vector<Parting> first;  // for each pair of lanes at most one of each kind
     std::vector<LanePair> lanes;
 
     bool same() const { return configuration.empty() && numbers.empty() && first.empty(); }

@@ -175,7 +175,7 @@ void whatDiffersIsNamedByWeight(Check& check) {
         before = weight;
     }
     // The step is the first whose tables are not the same.
-    const auto table = std::find_if(diff.first.begin(), diff.first.end(), [](const FirstDifference& f) { return f.kind == FirstDifference::table; });
+    const auto table = std::find_if(diff.first.begin(), diff.first.end(), [](const Parting& f) { return f.kind == Parting::table; });
     CHECK_THAT(table != diff.first.end());
     if (table == diff.first.end()) return;
     const auto tables = [](const Recording& recording, std::size_t step) {
