@@ -2,7 +2,6 @@
 #include "gui/model_conversions.h"
 
 #include "engine/serve/calibration.h"
-#include "gui/quality_source.h"
 
 namespace kvloupe {
 
@@ -24,7 +23,7 @@ Result<std::shared_ptr<const Model>> ModelConversions::convert(std::shared_ptr<c
     if (!model->tokenizer)
         return Error{"by: 'sensitivity' measures the model on a text, but '" + model->config.name + "' has no tokenizer",
                      "Give \"by\": \"energy\"."};
-    auto source = calibration_source(*model);
+    auto source = calibration_source(*model, m_stories);
     if (!source) return source.error();
     auto items = quality_items(*source, *model->tokenizer, model->config.context_length);
     if (!items) return items.error();

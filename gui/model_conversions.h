@@ -7,6 +7,7 @@
 
 #include "engine/model/convert_options.h"
 #include "engine/serve/session.h"
+#include "gui/quality_source.h"
 
 #include <cstdint>
 #include <map>
@@ -19,7 +20,9 @@ namespace kvloupe {
 
 class ModelConversions {
 public:
-    explicit ModelConversions(BackendFactory make_backend) : m_make_backend(std::move(make_backend)) {}
+    // stories: how many a model of the bundled family is measured on.
+    explicit ModelConversions(BackendFactory make_backend, std::uint32_t stories = calibration_stories)
+        : m_make_backend(std::move(make_backend)), m_stories(stories) {}
 
     // Errors: convert_model()'s and calibrate()'s; where sensitivity is asked for, a model without a tokenizer or a text too short.
     Result<std::shared_ptr<const Model>> get(std::shared_ptr<const Model> model, const ConvertOptions& options,
@@ -30,6 +33,7 @@ private:
                                                  const LoadOptions& run) const;
 
     BackendFactory m_make_backend;
+    std::uint32_t m_stories;
     std::mutex m_mutex;
     std::map<std::pair<std::uint64_t, std::string>, std::weak_ptr<const Model>> m_made;  // by the source's weights and the options
 };

@@ -47,12 +47,12 @@ bool is_bundled(const Model& model) {
     return fs::equivalent(folder.parent_path(), fs::path(resource_folder()) / "models", absent);
 }
 
-Result<QualitySource> calibration_source(const Model& model) {
+Result<QualitySource> calibration_source(const Model& model, std::uint32_t stories_to_take) {
     if (!is_bundled(model)) return quality_source_of_file(held_out("prose.txt").string());
     auto stories = all_stories();
     if (!stories) return stories.error();
-    if (stories->texts.size() > calibration_stories)
-        stories->texts.erase(stories->texts.begin(), stories->texts.end() - static_cast<std::ptrdiff_t>(calibration_stories));
+    if (stories->texts.size() > stories_to_take)
+        stories->texts.erase(stories->texts.begin(), stories->texts.end() - static_cast<std::ptrdiff_t>(stories_to_take));
     stories->questions.clear();
     stories->name = "the last " + std::to_string(stories->texts.size()) + " stories";
     return stories;

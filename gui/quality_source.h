@@ -20,7 +20,7 @@ Result<QualitySource> default_quality_source(const Scenario& scenario);
 // The text that a model is measured on before a conversion by sensitivity: the last stories for the bundled models, the prose for
 // others. (Measurements take the first stories, so a part of them can be kept apart from it.)
 inline constexpr std::uint32_t calibration_stories = 48;
-Result<QualitySource> calibration_source(const Model& model);
+Result<QualitySource> calibration_source(const Model& model, std::uint32_t stories_to_take = calibration_stories);
 // Whether it was loaded from the bundled models' folder, converted or not.
 bool is_bundled(const Model& model);
 

@@ -28,6 +28,16 @@ std::shared_ptr<const Model> found(const SessionOptions& options, const std::str
     return *model;
 }
 
+// What commands use, but measured on two stories: what a conversion is shared by does not depend on how many.
+SessionOptions on_two_stories() {
+    SessionOptions options = session_options(2);
+    options.convert_model = [conversions = std::make_shared<ModelConversions>(options.make_backend, 2)](
+                                auto model, const ConvertOptions& convert, const LoadOptions& run) {
+        return conversions->get(std::move(model), convert, run);
+    };
+    return options;
+}
+
 Scenario lanes_of(const std::string& model, const std::string& lanes) {
     const std::string text = R"({"version": 1, "device": "cpu", "model": ")" + model + R"(", "lanes": [)" + lanes +
                              R"(], "requests": [{"id": "a", "prompt": "One sunny day", "max_new_tokens": 4}]})";
@@ -65,7 +75,7 @@ void othersAreMeasuredOnProse(Check& check) {
 
 // The same object as long as somebody holds it, whatever session asks; made anew afterwards, with the same numbers.
 void aConversionIsMadeOnce(Check& check) {
-    const SessionOptions options = session_options(2);
+    const SessionOptions options = on_two_stories();
     const auto model = found(options, "bundled:mha");
     const ConvertOptions latents{Target::mla, 0, 0, 100, Measure::sensitivity}, other{Target::mla, 0, 0, 100, Measure::energy};
     auto first = options.convert_model(model, latents, {});
@@ -75,7 +85,7 @@ void aConversionIsMadeOnce(Check& check) {
     CHECK_THAT(*again == *first && *by_energy != *first);
     std::vector<std::uint32_t> widths;
     for (std::uint32_t layer = 0; layer < model->config.layers; ++layer) widths.push_back((*first)->config.latent_width(layer));
-    const auto anew = session_options(2).convert_model(model, latents, {});
+    const auto anew = on_two_stories().convert_model(model, latents, {});
     CHECK_RESULT(anew);
     CHECK_THAT(*anew != *first);
     for (std::uint32_t layer = 0; layer < widths.size(); ++layer) CHECK_EQUAL((*anew)->config.latent_width(layer), widths[layer]);
@@ -97,7 +107,7 @@ void bySensitivityLosesLessThanByEnergy(Check& check) {
 }
 
 void aSessionConvertsBySensitivity(Check& check) {
-    SessionOptions options = session_options(2);
+    SessionOptions options = on_two_stories();
     double largest = 0;
     bool measured = false;
     options.progress = [&](double fraction, const std::string& what) {

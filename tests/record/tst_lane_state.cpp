@@ -4,6 +4,7 @@
 #include "naive_pool.h"
 #include "tests/record/told_events.h"
 #include "tests/support/claims.h"
+#include "tests/support/under_sanitizer.h"
 
 using namespace kvloupe;
 using namespace kvloupe::test;
@@ -218,7 +219,7 @@ void agreesWithANaiveModelOnRandomLives(Check& check, const AgreesWithANaiveMode
         const NaiveOptions options{row.blocks, row.blockSize, seed, 300, static_cast<std::uint8_t>(row.groups), row.radix};
         NaivePool model(options);
         LaneState state(row.blocks, row.blockSize);
-        for (std::uint32_t step = 0; step < 500; ++step) {
+        for (std::uint32_t step = 0; step < (under_sanitizer ? 250 : 500); ++step) {
             state.begin_step(step);
             for (const Event& one : model.step()) {
                 ++kinds[static_cast<std::size_t>(one.kind)];
@@ -244,7 +245,7 @@ void stateAfterEqualsFullReplayAtEveryStep(Check& check) {
     LaneWriter& lane = writer.add_lane(info, nullptr);
     writer.lanes_complete();
     NaivePool model({200, 4, 11, 2000, 2, false});
-    constexpr std::size_t steps = 6000;
+    constexpr std::size_t steps = under_sanitizer ? 2500 : 6000;
     for (std::size_t step = 0; step < steps; ++step) {
         lane.begin_step();
         for (const Event& one : model.step()) lane.event(one);

@@ -44,6 +44,17 @@ void force(Check& check, DType cache, Logits& logits, std::vector<std::vector<To
     for (int p = 0; p < 5; ++p) prompt_tokens.push_back((*session)->recording()->requests()[std::size_t(p)].prompt);
 }
 
+// The same for a cache of f16, as llama.cpp's: computed once for the references that are compared with it.
+struct Forced {
+    Logits logits;
+    std::vector<std::vector<TokenId>> prompt_tokens;
+};
+const Forced& forced_in_f16(Check& check) {
+    static Forced forced;
+    if (forced.logits.empty()) force(check, DType::f16, forced.logits, forced.prompt_tokens);
+    return forced;
+}
+
 struct Step {
     TokenId ours, theirs;  // argmax
     double margin;         // of theirs over the second
@@ -101,9 +112,7 @@ void logitsEqualExactArithmetic(Check& check) {
 void logitsFollowLlamaCpp(Check& check) {
     const json expected = json::parse(read_file(KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_batched.json"));
     const auto every = expected.at("sample_every").get<std::size_t>();
-    Logits logits;
-    std::vector<std::vector<TokenId>> prompt_tokens;
-    force(check, DType::f16, logits, prompt_tokens);  // f16, as llama.cpp's cache
+    const Logits& logits = forced_in_f16(check).logits;
     if (!check.good()) return;
     std::vector<double> differences;
     std::vector<Step> steps;
@@ -126,9 +135,7 @@ void logitsFollowLlamaCpp(Check& check) {
 void logitsFollowLlamaCppsRoundedDecoding(Check& check) {
     const json expected = json::parse(read_file(expected_file));
     const json& prompts = expected.at("prompts");
-    Logits logits;
-    std::vector<std::vector<TokenId>> prompt_tokens;
-    force(check, DType::f16, logits, prompt_tokens);  // f16, as llama.cpp's cache
+    const auto& [logits, prompt_tokens] = forced_in_f16(check);
     if (!check.good()) return;
     const auto every = expected.at("sample_every").get<std::size_t>();
     std::vector<double> differences;
