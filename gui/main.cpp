@@ -20,7 +20,8 @@
 namespace {
 
 constexpr const char* usage_text =
-    "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder) or a scenario (.json)\n"
+    "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario (.json)\n"
+    "                                           or a recording (.kvt)\n"
     "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
@@ -51,6 +52,12 @@ void message_handler(QtMsgType type, const QMessageLogContext&, const QString& t
         if (!text.contains(QLatin1String("xcb")) && !text.contains(QLatin1String("wayland")))
             spdlog::warn("Qt: {}", text.toStdString());
     }
+}
+
+// Commands paint without a display: what Qt says about the desktop that is not there concerns nobody.
+void command_messages(QtMsgType type, const QMessageLogContext&, const QString& text) {
+    if (type == QtFatalMsg) std::cerr << "kvloupe: " << text.toStdString() << '\n';
+    else spdlog::debug("Qt: {}", text.toStdString());
 }
 
 int window(int argc, char** argv, const std::vector<std::string>& words, bool measure) {
@@ -101,6 +108,7 @@ int dispatch(int argc, char** argv) {
         setenv("QT_QPA_PLATFORM", "offscreen", 0);
         const bool pictures = std::find(words.begin(), words.end(), "--pictures") != words.end();
         if (!pictures) return kvloupe::run_command(rest);
+        qInstallMessageHandler(command_messages);
         QApplication application(argc, argv);
         return kvloupe::run_command(rest);
     }
@@ -114,6 +122,7 @@ int dispatch(int argc, char** argv) {
     if (first == "diff") return kvloupe::diff_command(rest);
     if (first == "export") {
         setenv("QT_QPA_PLATFORM", "offscreen", 0);
+        qInstallMessageHandler(command_messages);
         QApplication application(argc, argv);
         return kvloupe::export_command(rest);
     }

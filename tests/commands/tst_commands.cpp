@@ -60,8 +60,10 @@ private Q_SLOTS:
         QTest::newRow("quality of nothing") << QStringList{"quality"} << "missing";
         QTest::newRow("quality of no texts") << QStringList{"quality", "bundled", "--texts", "0"} << "--texts";
         QTest::newRow("precisions of a scenario") << QStringList{"quality", "x.json", "--dtype", "f16"} << "--dtype";
-        QTest::newRow("not built yet") << QStringList{"diff", "a", "b"} << "not built yet";
-        QTest::newRow("recording") << QStringList{"run", "x.json", "--record", "y.kvt"} << "not built yet";
+        QTest::newRow("one recording to compare") << QStringList{"diff", "a.kvt"} << "missing";
+        QTest::newRow("no question") << QStringList{"query", "a.kvt"} << "missing";
+        QTest::newRow("nothing to export") << QStringList{"export", "a.kvt", "--to", "x.png"} << "--view";
+        QTest::newRow("assertion that nobody understands") << QStringList{"check", "a.kvt", "--assert"} << "--assert";
     }
 
     void wrongUsageIsTwoWithASentence() {

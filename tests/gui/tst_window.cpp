@@ -116,7 +116,7 @@ private Q_SLOTS:
         QTest::newRow("model of a scenario is absent")
             << "s.json" << QByteArray(R"({"version":1,"model":"/nowhere/m.gguf","requests":[{"id":"a","prompt":"x"}]})")
             << "/nowhere/m.gguf";
-        QTest::newRow("a recording") << "r.kvt" << QByteArray("x") << "not built yet";
+        QTest::newRow("no recording") << "r.kvt" << QByteArray("x") << "is not a recording";
     }
 
     void whatCannotBeOpenedLeavesTheSessionAsItWas() {

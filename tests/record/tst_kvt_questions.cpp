@@ -8,6 +8,7 @@
 #include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/texts.h"
 
@@ -76,7 +77,7 @@ Cases<std::pair<std::string, std::string>> refused_queries() {
     cases.add("attach", {"ATTACH '/tmp/other.db' AS other", "SELECT alone"});
     cases.add("pragma", {"PRAGMA writable_schema = ON", "SELECT alone"});
     cases.add("vacuum into", {"VACUUM INTO '/tmp/copy.db'", "SELECT alone"});
-    cases.add("extension", {"SELECT load_extension('x')", "SELECT alone"});
+    cases.add("extension", {"SELECT load_extension('x')", "not authorized"});
     cases.add("two", {"SELECT 1; SELECT 2", "more than one statement"});
     cases.add("nothing", {"  -- a remark", "There is no query"});
     cases.add("no such table", {"SELECT * FROM blocks", "no such table: blocks"});
