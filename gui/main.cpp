@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <sstream>
 #include <unistd.h>
 
 namespace {
@@ -32,6 +33,18 @@ constexpr const char* usage_text =
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
     "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
+
+// The lines of the usage text that speak of a command; "" for a word that is none.
+std::string usage_of(const std::string& command) {
+    std::istringstream lines(usage_text);
+    std::string text, line;
+    bool wanted = false;
+    while (std::getline(lines, line)) {
+        if (line.rfind("kvloupe", 0) == 0) wanted = line.rfind("kvloupe " + command + ' ', 0) == 0;
+        if (wanted) text += line + '\n';
+    }
+    return text;
+}
 
 bool display_named() {
     const auto set = [](const char* name) {
@@ -95,6 +108,12 @@ int dispatch(int argc, char** argv) {
     if (first == "--version") {
         std::cout << "kvloupe " KVLOUPE_VERSION "\n";
         return kvloupe::exit_done;
+    }
+    if (!rest.empty() && (rest[0] == "--help" || rest[0] == "-h")) {
+        if (const std::string text = usage_of(first); !text.empty()) {
+            std::cout << text;
+            return kvloupe::exit_done;
+        }
     }
     if (first == "--check-display") {
         if (!display_named()) return kvloupe::fail("no display is set (DISPLAY, WAYLAND_DISPLAY).");

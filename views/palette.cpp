@@ -34,7 +34,7 @@ Palette makeLight() {
     p.tokenStates = rgb(0x41506A), p.reserved = rgb(0x9DB0CC), p.internal = rgb(0xB5482E), p.external = rgb(0xE7A593);
     p.stepFlagText = rgb(0xFFFFFF);
     p.owners = row({0x0072B2, 0xE69F00, 0x009E73, 0xCC79A7, 0x56B4E9, 0xD55E00, 0xF0E442, 0x332288});
-    p.lanes = row({0x332288, 0x0072B2, 0x56B4E9, 0xD55E00, 0x009E73, 0x4F5866});
+    p.lanes = row({0x332288, 0x0072B2, 0x56B4E9, 0xD55E00, 0x009E73, 0x4F5866, 0xCC79A7, 0xE69F00, 0xF0E442});
     p.attention = row({0xFFFFFF, 0xE8E3F1, 0xC3B8DD, 0x8F84BE, 0x574F96, 0x211B52});
     return p;
 }
@@ -53,7 +53,7 @@ Palette makeDark() {
     p.tokenStates = rgb(0x8FA3C4), p.reserved = rgb(0x4F6385), p.internal = rgb(0xE2704F), p.external = rgb(0x8A4A38);
     p.stepFlagText = rgb(0x12151A);
     p.owners = row({0x5DB2EA, 0xF0B040, 0x17906D, 0xD984C6, 0xC4E4FA, 0xE2662F, 0xF5EC86, 0x7060D8});
-    p.lanes = row({0x7060D8, 0x5DB2EA, 0xC4E4FA, 0xE2662F, 0x17906D, 0xA9B3C1});
+    p.lanes = row({0x7060D8, 0x5DB2EA, 0xC4E4FA, 0xE2662F, 0x17906D, 0xA9B3C1, 0xD984C6, 0xF0B040, 0xF5EC86});
     // The light ramp reversed; 0 lies on the panel.
     p.attention = row({0x1C2129, 0x574F96, 0x8F84BE, 0xC3B8DD, 0xE8E3F1, 0xFFFFFF});
     return p;
@@ -90,7 +90,7 @@ std::size_t usualColour(const LaneInfo& info, std::size_t index) {
 }  // namespace
 
 QColor Palette::lane(const Recording& recording, LaneId lane) const {
-    std::array<bool, 6> taken{};
+    std::array<bool, std::tuple_size_v<decltype(Palette::lanes)>> taken{};
     std::size_t colour = 0;
     for (std::size_t i = 0; i <= lane.value; ++i) {
         colour = usualColour(recording.lanes()[i]->info(), i);

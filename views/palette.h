@@ -27,7 +27,7 @@ struct Palette {
     QColor tokenStates, reserved, internal, external;
     QColor stepFlagText;
     std::array<QColor, 8> owners;
-    std::array<QColor, 6> lanes;       // MHA, GQA, int8, MLA, MQA, uncached
+    std::array<QColor, 9> lanes;       // MHA, GQA, int8, MLA, MQA, uncached; three more, of the owners'
     std::array<QColor, 6> attention;   // 0 -> 1
 
     static const Palette& light();
@@ -39,7 +39,7 @@ struct Palette {
     QColor owner(unsigned index) const { return owners[index % owners.size()]; }
     static bool repeats(unsigned index) { return index >= 8; }
     // Colour of a lane by its attention variant and cache, stable for the names above, else by index. A lane whose colour
-    // an earlier one has takes the next that no lane before it has; beyond six lanes colours repeat.
+    // an earlier one has takes the next that no lane before it has; beyond nine lanes colours repeat.
     QColor lane(const class Recording& recording, LaneId lane) const;
     // Linear between the six stops; weight in 0 .. 1.
     QColor attentionColour(double weight) const;

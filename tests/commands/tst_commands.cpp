@@ -75,6 +75,18 @@ private Q_SLOTS:
         QVERIFY(outcome.out.isEmpty());
     }
 
+    void everyCommandSaysHowItIsUsed() {
+        const Outcome all = kvloupe({"--help"}, m_folder.path());
+        QCOMPARE(all.status, 0);
+        for (const char* command : {"run", "tokenize", "devices", "size", "bench", "quality", "export", "query", "check", "diff"}) {
+            const Outcome one = kvloupe({QString::fromLatin1(command), "--help"}, m_folder.path());
+            QCOMPARE(one.status, 0);
+            QVERIFY2(one.out.startsWith(QByteArray("kvloupe ") + command + ' '), one.out.constData());
+            QVERIFY(all.out.contains(one.out));
+            QVERIFY(one.err.isEmpty());
+        }
+    }
+
     void failureIsOneWithASentence_data() {
         QTest::addColumn<QStringList>("words");
         QTest::addColumn<QString>("named");

@@ -121,7 +121,7 @@ void TestPalette::inkReadsOnEveryGround() {
 
 void TestPalette::lanesOfOneModelHaveColoursOfTheirOwn() {
     RecordingWriter writer("lanes", 1 << 20);
-    for (const char* variant : {"GQA", "GQA", "MHA", "GQA", "GQA", "GQA"}) {
+    for (const char* variant : {"GQA", "GQA", "MHA", "GQA", "GQA", "GQA", "GQA", "GQA", "GQA"}) {
         LaneInfo info;
         info.attention_variant = variant;
         writer.add_lane(info, nullptr);
@@ -130,7 +130,7 @@ void TestPalette::lanesOfOneModelHaveColoursOfTheirOwn() {
     const Recording& recording = *writer.recording();
     QCOMPARE(palette.lane(recording, LaneId(0)), palette.lanes[1]);  // the usual one, as long as nobody has it
     QCOMPARE(palette.lane(recording, LaneId(2)), palette.lanes[0]);
-    for (std::uint32_t a = 0; a < 6; ++a)
+    for (std::uint32_t a = 0; a < 9; ++a)
         for (std::uint32_t b = 0; b < a; ++b) QVERIFY(palette.lane(recording, LaneId(a)) != palette.lane(recording, LaneId(b)));
 }
 
