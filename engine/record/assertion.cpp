@@ -19,7 +19,6 @@ namespace kvloupe {
 
 namespace {
 
-using Json = nlohmann::json;
 
 constexpr const char* operators[] = {"<=", ">=", "==", "!=", "<", ">"};
 constexpr const char* functions[] = {"p50", "p95", "max", "mean", "sum"};
@@ -46,7 +45,7 @@ std::vector<std::string> paths_of(const JsonLeaves& leaves, const std::string& n
     return paths;
 }
 
-std::string text_of(const Json& value) {
+std::string value_text(const nlohmann::json& value) {
     if (value.is_null()) return "none";
     if (value.is_string()) return value.get<std::string>();
     return value.dump();
@@ -66,7 +65,7 @@ bool compare(double left, const std::string& comparator, double right) {
 }
 
 // A value that does not exist fulfils nothing but being unequal to one that does.
-Result<bool> holds(const Json& value, const Comparison& comparison) {
+Result<bool> holds(const nlohmann::json& value, const Comparison& comparison) {
     if (comparison.value == "none") {
         if (comparison.comparator == "==") return value.is_null();
         if (comparison.comparator == "!=") return !value.is_null();
@@ -80,7 +79,7 @@ Result<bool> holds(const Json& value, const Comparison& comparison) {
     }
     if (comparison.comparator != "==" && comparison.comparator != "!=")
         return Error{comparison.name + " is not a number: it can only be compared by == and !=", ""};
-    return (text_of(value) == comparison.value) == (comparison.comparator == "==");
+    return (value_text(value) == comparison.value) == (comparison.comparator == "==");
 }
 
 }  // namespace
@@ -120,7 +119,7 @@ struct Assertions::Data {
     }
 
     // Of p95(duration_us) and the like.
-    Result<Json> reduced(const Lane& lane, const std::string& function, const std::string& column) const {
+    Result<nlohmann::json> reduced(const Lane& lane, const std::string& function, const std::string& column) const {
         if (std::find(columns.begin(), columns.end(), column) == columns.end() || column == "lane") {
             std::string names;
             for (const std::string& one : columns)
@@ -128,17 +127,17 @@ struct Assertions::Data {
             return Error{"steps.csv has no column '" + column + "' of numbers", "There are " + names};
         }
         const auto found = lane.columns.find(column);
-        if (found == lane.columns.end() || found->second.empty()) return Json(nullptr);
+        if (found == lane.columns.end() || found->second.empty()) return nlohmann::json(nullptr);
         const std::vector<double>& values = found->second;
-        if (function == "max") return Json(*std::max_element(values.begin(), values.end()));
-        if (function == "p50") return Json(*percentile(values, 50));
-        if (function == "p95") return Json(*percentile(values, 95));
+        if (function == "max") return nlohmann::json(*std::max_element(values.begin(), values.end()));
+        if (function == "p50") return nlohmann::json(*percentile(values, 50));
+        if (function == "p95") return nlohmann::json(*percentile(values, 95));
         double sum = 0;
         for (const double value : values) sum += value;
-        return Json(function == "sum" ? sum : sum / static_cast<double>(values.size()));
+        return nlohmann::json(function == "sum" ? sum : sum / static_cast<double>(values.size()));
     }
 
-    Result<Json> value(const Lane& lane, const std::string& name) const {
+    Result<nlohmann::json> value(const Lane& lane, const std::string& name) const {
         const std::size_t open = name.find('(');
         if (open != std::string::npos && name.back() == ')') {
             const std::string function = trim(std::string_view(name).substr(0, open));
@@ -156,8 +155,8 @@ struct Assertions::Data {
 };
 
 Assertions::Assertions(const Recording& recording) : m_data(std::make_unique<Data>()) {
-    Json summary = Json::parse(summary_json(recording));
-    for (const Json& lane : summary["lanes"]) {
+    nlohmann::json summary = nlohmann::json::parse(summary_json(recording));
+    for (const nlohmann::json& lane : summary["lanes"]) {
         m_data->lanes.push_back({lane["name"].get<std::string>(), {}, {}});
         flatten_json(lane, "", m_data->lanes.back().leaves);
     }
@@ -186,10 +185,10 @@ Result<std::vector<AssertionResult>> Assertions::judge(const std::string& assert
 
     std::vector<AssertionResult> results;
     if (const std::vector<std::string> paths = paths_of(m_data->common, comparison.name); paths.size() == 1 && paths[0] == comparison.name) {
-        const Json& value = m_data->common.at(paths[0]);
+        const nlohmann::json& value = m_data->common.at(paths[0]);
         const auto judged = holds(value, comparison);
         if (!judged) return wrong(judged.error());
-        results.push_back({assertion, "", text_of(value), *judged});
+        results.push_back({assertion, "", value_text(value), *judged});
         return results;
     }
     std::string wanted;
@@ -208,7 +207,7 @@ Result<std::vector<AssertionResult>> Assertions::judge(const std::string& assert
         if (!value) return wrong(value.error());
         const auto judged = holds(*value, comparison);
         if (!judged) return wrong(judged.error());
-        results.push_back({assertion, lane.name, text_of(*value), *judged});
+        results.push_back({assertion, lane.name, value_text(*value), *judged});
     }
     return results;
 }

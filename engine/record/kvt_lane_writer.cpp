@@ -14,7 +14,7 @@ namespace {
 
 // Seeking reads the events since the last key frame, some 2 million a second: 16,384 take 8 ms. A frame holds every block and
 // sequence, so it comes no more often than the lane has of them, and frames cost no more than the events.
-constexpr std::uint64_t min_key_frame_distance = 16384;
+constexpr std::uint64_t file_frame_distance = 16384;
 
 constexpr std::size_t tile_weights = std::size_t{1} << LaneRecord::weights_shift;
 
@@ -79,7 +79,7 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events, std::size_t end_
         row.tokens.end = m_tokens;
         row.attention.end = m_attention;
         if (auto written = append_step(row); !written) return written.error();
-        const std::uint64_t distance = std::max<std::uint64_t>(min_key_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
+        const std::uint64_t distance = std::max<std::uint64_t>(file_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
         if (m_events - m_key_frame_event >= distance)
             if (auto frame = key_frame(m_step); !frame) return frame.error();
     }

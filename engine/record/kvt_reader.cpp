@@ -14,7 +14,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::size_t tile_weights = std::size_t{1} << LaneRecord::weights_shift;
+constexpr std::size_t weights_of_tile = std::size_t{1} << LaneRecord::weights_shift;
 constexpr std::int64_t max_vocabulary = 1 << 24;
 constexpr std::uint32_t max_blocks = 1u << 26;  // of a pool: what a description can ask for without taking all memory
 
@@ -31,9 +31,9 @@ public:
 
     void read(std::size_t first, std::span<float> out) override {
         const auto lock = m_store->lock();
-        m_statement.bind(1, static_cast<std::int64_t>(first / tile_weights));
+        m_statement.bind(1, static_cast<std::int64_t>(first / weights_of_tile));
         const auto row = m_statement.step();
-        const auto bytes = row && *row ? decompressed(m_statement.bytes(0), tile_weights * sizeof(float))
+        const auto bytes = row && *row ? decompressed(m_statement.bytes(0), weights_of_tile * sizeof(float))
                                        : Result<std::string>(Error{"", ""});
         m_statement.reset();
         if (bytes && bytes->size() >= out.size_bytes()) std::memcpy(out.data(), bytes->data(), out.size_bytes());
@@ -205,7 +205,7 @@ Result<void> KvtReader::read_logs(std::uint32_t number) {
         limits.weights = *row ? static_cast<std::uint64_t>(std::max<std::int64_t>(last->integer(0), 0)) : 0;
         const auto tiles = count_log("attention_tiles", number);
         if (!tiles) return tiles.error();
-        limits.weights = std::min<std::uint64_t>(limits.weights, *tiles * tile_weights);
+        limits.weights = std::min<std::uint64_t>(limits.weights, *tiles * weights_of_tile);
     }
     const std::string by_id = " WHERE id >= ? AND id < ? ORDER BY id";
     const auto by = [&](const char* key) { return of_lane + " AND " + key + " >= ? AND " + key + " < ? ORDER BY " + key; };

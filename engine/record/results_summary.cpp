@@ -15,20 +15,20 @@ namespace kvloupe {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json optional_number(const std::optional<double>& value) {
-    return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
+OrderedJson optional_number(const std::optional<double>& value) {
+    return value && std::isfinite(*value) ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
-Json count_or_null(std::uint64_t value) { return value > 0 ? Json(value) : Json(nullptr); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+OrderedJson count_or_null(std::uint64_t value) { return value > 0 ? OrderedJson(value) : OrderedJson(nullptr); }
+OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson(text); }
 
 // Objects and lists of objects over lines, lists of numbers on one.
-void append_json(std::string& text, const Json& json, int indent) {
+void append_json(std::string& text, const OrderedJson& json, int indent) {
     const auto line = [&](int depth) { text += '\n' + std::string(static_cast<std::size_t>(depth) * 2, ' '); };
     if (json.empty() || (!json.is_object() && !(json.is_array() && json.front().is_object()))) {
-        text += json.dump(-1, ' ', false, Json::error_handler_t::replace);
+        text += json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
         return;
     }
     text += json.is_object() ? '{' : '[';
@@ -37,15 +37,15 @@ void append_json(std::string& text, const Json& json, int indent) {
         if (!first) text += ',';
         first = false;
         line(indent + 1);
-        if (json.is_object()) text += Json(item.key()).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+        if (json.is_object()) text += OrderedJson(item.key()).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
         append_json(text, item.value(), indent + 1);
     }
     line(indent);
     text += json.is_object() ? '}' : ']';
 }
 
-Json model_of(const LaneInfo& info) {
-    Json model;
+OrderedJson model_of(const LaneInfo& info) {
+    OrderedJson model;
     model["name"] = text_or_null(info.model_name);
     model["architecture"] = text_or_null(info.architecture);
     model["layers"] = count_or_null(info.layers);
@@ -82,13 +82,13 @@ std::vector<Output> outputs_of(const LaneRecord& lane, const SequenceNames& name
     return outputs;
 }
 
-Json result_of(const LaneRecord& lane, const Output& output, const RequestTimes& times) {
+OrderedJson result_of(const LaneRecord& lane, const Output& output, const RequestTimes& times) {
     const bool failed = times.finish_reason.empty() && !lane.failure().empty();
-    Json result;
+    OrderedJson result;
     result["output_tokens"] = output.tokens;
     result["text"] = text_of(lane.vocabulary(), output.tokens);
-    result["finish_reason"] = failed ? Json("failed") : text_or_null(times.finish_reason);
-    result["reason"] = failed ? Json(lane.failure()) : text_or_null(times.reason);
+    result["finish_reason"] = failed ? OrderedJson("failed") : text_or_null(times.finish_reason);
+    result["reason"] = failed ? OrderedJson(lane.failure()) : text_or_null(times.reason);
     result["queue_ms"] = optional_number(times.queue_ms);
     result["ttft_ms"] = optional_number(times.time_to_first_token_ms);
     result["itl_ms"]["p50"] = optional_number(percentile(times.inter_token_ms, 50));
@@ -96,13 +96,13 @@ Json result_of(const LaneRecord& lane, const Output& output, const RequestTimes&
     return result;
 }
 
-Json child_of(const LaneRecord& lane, const SequenceNames& names, std::uint32_t id, const Output& output,
+OrderedJson child_of(const LaneRecord& lane, const SequenceNames& names, std::uint32_t id, const Output& output,
               const RequestTimes& times) {
     const SequenceInfo& info = lane.sequences()[id];
-    Json child;
+    OrderedJson child;
     child["id"] = names.names[id];
-    child["parent"] = info.parent.valid() ? Json(names.name(info.parent)) : Json(nullptr);
-    child["forked_at"] = info.parent.valid() ? Json(info.forked_at) : Json(nullptr);
+    child["parent"] = info.parent.valid() ? OrderedJson(names.name(info.parent)) : OrderedJson(nullptr);
+    child["forked_at"] = info.parent.valid() ? OrderedJson(info.forked_at) : OrderedJson(nullptr);
     child["prompt_tokens"] = output.prompt;
     child.update(result_of(lane, output, times));
     return child;
@@ -110,7 +110,7 @@ Json child_of(const LaneRecord& lane, const SequenceNames& names, std::uint32_t 
 
 // A request that is one sequence has its result; one that became several (n, beams) has that of the first. All but the
 // request's own sequence are listed as its children, without beams that others replaced.
-Json requests_of(const Recording& recording, const LaneRecord& lane, const SequenceNames& names,
+OrderedJson requests_of(const Recording& recording, const LaneRecord& lane, const SequenceNames& names,
                  const std::vector<Output>& outputs, std::size_t steps) {
     std::vector<RequestTimes> times(outputs.size());
     if (steps > 0) times = all_request_times(recording, lane, steps - 1);
@@ -123,14 +123,14 @@ Json requests_of(const Recording& recording, const LaneRecord& lane, const Seque
         if (!times[i].dropped) sequences[request.value].push_back(i);
         if (!queued[request.value]) queued[request.value] = times[i].queue_ms;
     }
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (std::uint32_t r = 0; r < sequences.size(); ++r) {
         const RequestInfo& info = recording.requests()[r];
-        Json request;
+        OrderedJson request;
         request["id"] = info.id;
         request["prompt_tokens"] = info.prompt;
         std::optional<std::uint32_t> own;  // none: it has not arrived in the lane
-        Json children = Json::array();
+        OrderedJson children = OrderedJson::array();
         for (const std::uint32_t i : sequences[r]) {
             if (!own || (!names.is_child[i] && names.is_child[*own])) own = i;
             if (names.is_child[i]) children.push_back(child_of(lane, names, i, outputs[i], times[i]));
@@ -143,7 +143,7 @@ Json requests_of(const Recording& recording, const LaneRecord& lane, const Seque
     return list;
 }
 
-Json kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
+OrderedJson kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
     const LaneInfo& info = lane.info();
     const std::uint64_t pool = info.kv_cache && info.blocks > 1 ? std::uint64_t{info.blocks - 1} * info.block_size : 0;
     double waiting_sum = 0, all_sum = 0;
@@ -166,27 +166,27 @@ Json kv_of(const LaneRecord& lane, const Recount& counted, std::size_t steps) {
     }
     const double sum = waits ? waiting_sum : all_sum;
     const std::uint64_t over = waits ? waiting_steps : all_steps;
-    Json kv;
-    kv["bytes_per_token"] = info.kv_cache ? count_or_null(info.bytes_per_token) : Json(nullptr);
-    kv["block_bytes"] = info.kv_cache ? count_or_null(info.block_bytes) : Json(nullptr);
+    OrderedJson kv;
+    kv["bytes_per_token"] = info.kv_cache ? count_or_null(info.bytes_per_token) : OrderedJson(nullptr);
+    kv["block_bytes"] = info.kv_cache ? count_or_null(info.block_bytes) : OrderedJson(nullptr);
     kv["peak_used_blocks"] = counted.peak_used_blocks;
     std::uint64_t peak_bytes = counted.peak_used_blocks * info.block_bytes;
     for (std::size_t s = 0; s < steps; ++s) peak_bytes = std::max(peak_bytes, lane.step(s).kv_bytes);  // with what KIVI keeps in f16
     kv["peak_used_bytes"] = peak_bytes;
-    kv["waste_percent"] = pool > 0 && over > 0 ? Json(100.0 * sum / static_cast<double>(over)) : Json(nullptr);
+    kv["waste_percent"] = pool > 0 && over > 0 ? OrderedJson(100.0 * sum / static_cast<double>(over)) : OrderedJson(nullptr);
     const std::array<const char*, 6> names = {"token", "cached", "reserved", "internal", "external", "free"};
     for (std::size_t k = 0; k < names.size(); ++k)
         kv["slots"][names[k]] = pool > 0 && steps > 0
-                                    ? Json(shares[k] / static_cast<double>(pool) / static_cast<double>(steps))
-                                    : Json(nullptr);
+                                    ? OrderedJson(shares[k] / static_cast<double>(pool) / static_cast<double>(steps))
+                                    : OrderedJson(nullptr);
     return kv;
 }
 
 // How the cache keeps each run of layers that are alike.
-Json layout_of(const LaneInfo& info) {
-    Json list = Json::array();
+OrderedJson layout_of(const LaneInfo& info) {
+    OrderedJson list = OrderedJson::array();
     const auto json_of = [](const LayerInfo& layer) {
-        Json json;
+        OrderedJson json;
         json["keys"] = text_of(layer.keys);
         json["values"] = text_of(layer.values);
         json["kv_heads"] = layer.kv_heads;
@@ -200,13 +200,13 @@ Json layout_of(const LaneInfo& info) {
         return json;
     };
     for (std::size_t i = 0; i < info.layer_infos.size(); ++i) {
-        Json layer = json_of(info.layer_infos[i]);
+        OrderedJson layer = json_of(info.layer_infos[i]);
         const bool alike = !list.empty() && layer == json_of(info.layer_infos[i - 1]);
         if (alike) {
             list.back()["last_layer"] = i;
             continue;
         }
-        Json entry;
+        OrderedJson entry;
         entry["first_layer"] = entry["last_layer"] = i;
         entry.update(layer);
         list.push_back(std::move(entry));
@@ -214,7 +214,7 @@ Json layout_of(const LaneInfo& info) {
     return list;
 }
 
-Json cache_of(const LaneRecord& lane, std::size_t steps) {
+OrderedJson cache_of(const LaneRecord& lane, std::size_t steps) {
     std::uint64_t queried = 0, hit = 0, preempted_queried = 0, preempted_hit = 0;
     std::uint64_t copies = 0, copied = 0, evictions = 0, preemptions = 0, overflowed = 0;
     for (std::size_t s = 0; s < steps; ++s) {
@@ -233,7 +233,7 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
             copied += event_bytes(lane, event);
         }
     }
-    Json cache;
+    OrderedJson cache;
     cache["queried_tokens"] = queried;
     cache["hit_tokens"] = hit;
     cache["preempted_queried_tokens"] = preempted_queried;
@@ -244,17 +244,17 @@ Json cache_of(const LaneRecord& lane, std::size_t steps) {
     cache["preemptions"] = preemptions;
     cache["overflowed_values"] = overflowed;
     cache["dtype"] = text_or_null(lane.info().kv_cache ? lane.info().cache_dtype : std::string());
-    cache["layout"] = lane.info().kv_cache ? layout_of(lane.info()) : Json::array();
+    cache["layout"] = lane.info().kv_cache ? layout_of(lane.info()) : OrderedJson::array();
     cache["residual_pages"] = lane.info().residual_pages;
     cache["window_is_foreign"] = lane.info().window_is_foreign;
     cache["notes"] = lane.info().notes;
     return cache;
 }
 
-Json memory_of(const std::vector<DeviceMemory>& devices) {
-    Json json = Json::object();
+OrderedJson memory_of(const std::vector<DeviceMemory>& devices) {
+    OrderedJson json = OrderedJson::object();
     for (const DeviceMemory& device : devices) {
-        Json& entry = json[device.id];
+        OrderedJson& entry = json[device.id];
         entry["total_bytes"] = device.total_bytes;
         entry["used_bytes"] = device.used_bytes();
         entry["weight_bytes"] = device.weight_bytes;
@@ -276,13 +276,13 @@ struct LaneResult {
         : lane(record), steps(record.step_count()), names(recording, record), outputs(outputs_of(record, names, steps)) {}
 };
 
-Json lane_of(const Recording& recording, const LaneResult& result, const LaneInfo& first) {
+OrderedJson lane_of(const Recording& recording, const LaneResult& result, const LaneInfo& first) {
     const LaneRecord& lane = result.lane;
     const std::size_t steps = result.steps;
     const LaneInfo& info = lane.info();
-    Json json;
+    OrderedJson json;
     json["name"] = info.name;
-    if (const Json model = model_of(info); model != model_of(first)) json["model"] = model;
+    if (const OrderedJson model = model_of(info); model != model_of(first)) json["model"] = model;
     if (info.device != first.device) json["device"] = text_or_null(info.device);
     json["steps"] = steps;
     json["requests"] = requests_of(recording, lane, result.names, result.outputs, steps);
@@ -292,7 +292,7 @@ Json lane_of(const Recording& recording, const LaneResult& result, const LaneInf
     json["time"]["prefill_ms"] = split.prefill_ms;
     json["time"]["decode_ms"] = split.decode_ms;
     json["time"]["decode_tokens_per_s"] =
-        split.decode_ms > 0 ? Json(static_cast<double>(split.decode_tokens) / split.decode_ms * 1e3) : Json(nullptr);
+        split.decode_ms > 0 ? OrderedJson(static_cast<double>(split.decode_tokens) / split.decode_ms * 1e3) : OrderedJson(nullptr);
     std::uint64_t computed = 0;
     for (std::size_t s = 0; s < steps; ++s) computed += lane.step(s).computed_tokens;
     json["computed_tokens"] = computed;
@@ -327,12 +327,12 @@ std::string summary_json(const Recording& recording) {
     for (const auto& lane : lanes) results.emplace_back(recording, *lane);
     const LaneInfo none;
     const LaneInfo& first = lanes.empty() ? none : lanes.front()->info();
-    Json summary;
+    OrderedJson summary;
     summary["version"] = 1;
     summary["model"] = model_of(first);
     summary["device"] = text_or_null(first.device);
-    summary["lanes"] = Json::array();
-    Json differences = Json::object();
+    summary["lanes"] = OrderedJson::array();
+    OrderedJson differences = OrderedJson::object();
     for (std::size_t i = 0; i < lanes.size(); ++i) {
         summary["lanes"].push_back(lane_of(recording, results[i], first));
         std::size_t reference = 0;
@@ -348,7 +348,7 @@ std::string summary_json(const Recording& recording) {
         differences[lanes[i]->info().name] = optional_number(largest);
     }
     summary["comparison"]["max_abs_logit_difference"] = std::move(differences);
-    Json& origins = summary["origins"];
+    OrderedJson& origins = summary["origins"];
     for (const char* key : {"queue_ms", "ttft_ms", "itl_ms", "block_bytes", "peak_used_blocks", "peak_used_bytes",
                             "computed_tokens", "queried_tokens", "hit_tokens", "preempted_queried_tokens",
                             "preempted_hit_tokens", "copies", "evictions", "preemptions", "overflowed_values",
