@@ -43,7 +43,7 @@ std::uint64_t random_key() {
 }
 
 // Requests that the part's sequences belong to: the first so many; SIZE_MAX where the part is open at its end.
-std::size_t requests_of(const Recording& recording, const LanePart& part) {
+std::size_t requests_in(const Recording& recording, const LanePart& part) {
     std::size_t end = 0;
     for (const auto& lane : recording.lanes()) {
         const std::size_t sequences = part.sequences(*lane);
@@ -82,7 +82,7 @@ Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const Kv
     auto database = SqlDatabase::create(options.path, options.vfs);
     if (!database) return database.error();
     KvtFileWriter writer(recording, std::move(*database), part);
-    writer.m_end_request = requests_of(recording, part);
+    writer.m_end_request = requests_in(recording, part);
     const std::string pragmas = "PRAGMA application_id = " + std::to_string(kvt::application_id) +
                                 "; PRAGMA user_version = " + std::to_string(kvt::version) + "; BEGIN;";
     for (const char* sql : {pragmas.c_str(), kvt::create_tables, kvt::create_views})

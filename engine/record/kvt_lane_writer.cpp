@@ -13,9 +13,11 @@ namespace {
 
 // Seeking reads the events since the last key frame, some 2 million a second: 16,384 take 8 ms. A frame holds every block and
 // sequence, so it comes no more often than the lane has of them, and frames cost no more than the events.
-constexpr std::uint64_t min_key_frame_distance = 16384;
+constexpr std::uint64_t least_frame_distance = 16384;
 
-constexpr std::size_t tile_weights = std::size_t{1} << LaneRecord::weights_shift;
+constexpr std::uint64_t events_per_block_row = 16;  // of block_states
+
+constexpr std::size_t tile_size = std::size_t{1} << LaneRecord::weights_shift;
 
 }  // namespace
 
@@ -94,7 +96,7 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events) {
         row.tokens.end = m_tokens;
         row.attention.end = m_attention;
         if (auto written = append_step(row); !written) return written.error();
-        const std::uint64_t distance = std::max<std::uint64_t>(min_key_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
+        const std::uint64_t distance = std::max<std::uint64_t>(least_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
         if (m_events - m_key_frame_event >= distance)
             if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame) return frame.error();
     }
@@ -242,7 +244,7 @@ Result<void> KvtLaneWriter::append_attention(LogRange range) {
         for (std::uint64_t k = 0; k < one.key_count; ++k) {
             m_tile_weights.push_back(m_lane->attention_weights()[one.weights_begin + k]);
             ++m_weights;
-            if (m_weights % tile_weights != 0) continue;
+            if (m_weights % tile_size != 0) continue;
             if (auto tile = write_tile(); !tile) return tile;
             m_tile_weights.clear();
         }
@@ -254,7 +256,7 @@ Result<void> KvtLaneWriter::append_attention(LogRange range) {
 Result<void> KvtLaneWriter::write_tile() {
     if (m_tile_weights.empty()) return {};
     const std::string_view bytes(reinterpret_cast<const char*>(m_tile_weights.data()), m_tile_weights.size() * sizeof(float));
-    m_tile->bind(1, id((m_weights - 1) / tile_weights));
+    m_tile->bind(1, id((m_weights - 1) / tile_size));
     m_tile->bind_bytes(2, compressed(bytes));
     return m_tile->run();
 }
@@ -312,15 +314,25 @@ Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
 
 // step: of the file, after which the state is. A cut's first frame stands before its step 0 and so at -1.
 Result<void> KvtLaneWriter::key_frame(const LaneState& state, std::int64_t step) {
-    const std::int64_t lane{m_number};
-    m_key_frame->bind(1, lane);
+    m_key_frame->bind(1, std::int64_t{m_number});
     m_key_frame->bind(2, step);
     m_key_frame->bind_bytes(3, compressed(LaneStateCode::encode(state, change())));
     if (auto written = m_key_frame->run(); !written) return written;
+    m_key_frame_event = m_events;
+    m_any_key_frame = true;
+    return block_states(state, step);
+}
+
+// The same for people with SQL. A block costs as much as an event here, so not every key frame has them.
+Result<void> KvtLaneWriter::block_states(const LaneState& state, std::int64_t step) {
+    if (m_block_rows->checked().rows > 0 && m_events - m_block_states_event < events_per_block_row * m_block_states) return {};
+    m_block_states_event = m_events;
+    m_block_states = 0;
     for (std::size_t block = 1; block < state.blocks().size(); ++block) {
         const BlockState& one = state.blocks()[block];
         if (one.owners == 0 && !one.cached()) continue;
         BulkInsert& row = *m_block_rows;
+        ++m_block_states;
         row.put(m_number);
         row.put(static_cast<std::uint64_t>(step));
         row.put(block);
@@ -336,8 +348,6 @@ Result<void> KvtLaneWriter::key_frame(const LaneState& state, std::int64_t step)
         row.put(change().hash(one.hash));
         if (auto done = row.row_done(); !done) return done;
     }
-    m_key_frame_event = m_events;
-    m_any_key_frame = true;
     return {};
 }
 

@@ -60,6 +60,7 @@ private:
     Result<void> write_checks();
     Result<void> write_tile();
     Result<void> key_frame(const LaneState& state, std::int64_t step);
+    Result<void> block_states(const LaneState& state, std::int64_t step);
 
     SqlDatabase* m_database = nullptr;
     const LaneRecord* m_lane = nullptr;
@@ -75,6 +76,7 @@ private:
     std::size_t m_sequences = 0, m_strings = 0, m_stage_ranges = 0, m_written_stage_ranges = 0;
     std::uint64_t m_key_frame_event = 0;  // events written when the last key frame was
     bool m_any_key_frame = false;
+    std::uint64_t m_block_states_event = 0, m_block_states = 0;  // when block_states were written last, and how many
     std::vector<float> m_tile_weights;    // of the tile in progress
     std::uint64_t m_dropped_rows = 0;
     bool m_leave_out_attention = false;

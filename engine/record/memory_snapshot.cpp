@@ -184,7 +184,7 @@ private:
     std::uint64_t m_allocated = 0, m_asked_slots = 0, m_reserved = 0, m_sequences = 0;
 };
 
-LaneInfo lane_of(std::int64_t device, const CellMap& cells, const std::string& settings) {
+LaneInfo snapshot_lane(std::int64_t device, const CellMap& cells, const std::string& settings) {
     LaneInfo info;
     info.name = "cuda:" + std::to_string(device);
     info.model_name = "PyTorch memory snapshot";
@@ -251,7 +251,7 @@ Result<StoredRecording> memory_snapshot(std::string_view bytes, const std::strin
         starts.push_back(start_of(device));
         auto cells = cells_of(device, starts.back(), options);
         if (!cells) return named(cells.error());
-        LaneWriter& lane = writer.add_lane(lane_of(number, *cells, trace->settings), nullptr);
+        LaneWriter& lane = writer.add_lane(snapshot_lane(number, *cells, trace->settings), nullptr);
         lanes.emplace_back(writer, lane, std::move(*cells));
     }
     writer.lanes_complete();
