@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// kvloupe export FILE.kvt: one view at one step, a sequence of pictures, the results, a Chrome trace, a report.
+// kvloupe export FILE.kvt: one view at one step, a sequence of pictures, the results, a Chrome trace, a report, a part of it.
 #include "gui/arguments.h"
 #include "gui/commands.h"
+#include "gui/environment.h"
 #include "gui/report.h"
+#include "gui/step_pictures.h"
 
 #include "engine/record/file_output.h"
-#include "engine/record/kvt_reader.h"
+#include "engine/record/kvt_writer.h"
+#include "engine/record/open_recording.h"
 #include "engine/record/results.h"
-#include "views/cursor.h"
-#include "views/view.h"
 #include "views/view_factory.h"
 
 #include <QDir>
-#include <QFileInfo>
+#include <QFile>
 
+#include <algorithm>
 #include <charconv>
-#include <iostream>
 #include <optional>
 
 namespace kvloupe {
@@ -24,11 +25,13 @@ namespace kvloupe {
 namespace {
 
 constexpr const char* export_usage =
-    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size 1000x640] [--scale 2] | --trace | --results | --report) --to OUT";
+    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size 1000x640] [--scale 2] | --trace | --results | "
+    "--report | --cut A..B [--strip] | --strip) --to OUT";
 
 struct ViewOptions {
     QString view;
     std::size_t first_step = 0, last_step = 0;
+    bool several = false;  // a file for each step
     LaneId lane{0};
     QSize size{1000, 640};
     double scale = 2;
@@ -75,6 +78,7 @@ Result<void> read_steps(const Arguments& arguments, std::size_t steps, ViewOptio
         return Error{"Step " + std::to_string(*last) + " is not in the recording", "Its steps are 0 to " + std::to_string(steps - 1)};
     options.first_step = *first;
     options.last_step = *last;
+    options.several = many.has_value();
     return {};
 }
 
@@ -97,51 +101,78 @@ Result<void> read_size(const Arguments& arguments, ViewOptions& options) {
     return {};
 }
 
-// Of several steps: frame.png becomes frame-0040.png and so on, in order by name.
-QString path_of_step(const std::string& to, std::size_t step, const ViewOptions& options) {
+Result<void> export_view(const std::shared_ptr<const Recording>& recording, const ViewOptions& options, const std::string& to) {
+    StepPictures pictures(recording, options.lane, options.view, options.size);
     const QString path = QString::fromStdString(to);
-    if (options.first_step == options.last_step) return path;
-    const QFileInfo info(path);
-    const auto digits = static_cast<int>(std::to_string(options.last_step).size());
-    return info.dir().filePath(QStringLiteral("%1-%2.%3").arg(info.completeBaseName()).arg(step, digits, 10, QLatin1Char('0')).arg(info.suffix()));
+    const bool several = options.several;
+    if (several && StepPictures::namesFolder(path) && !QDir().mkpath(path)) return Error{to + ": the folder cannot be made", "Choose another"};
+    std::size_t shown = 0;
+    QStringList written;
+    QString empty;
+    for (std::size_t step = options.first_step; step <= options.last_step; ++step) {
+        written << (several ? StepPictures::pathOf(path, options.view, step, options.last_step) : path);
+        const auto reason = pictures.write(step, written.back(), options.scale);
+        if (!reason) return reason.error();
+        shown += reason->isEmpty();
+        if (empty.isEmpty()) empty = *reason;
+    }
+    if (shown > 0) return {};
+    for (const QString& file : written) QFile::remove(file);  // a picture of nothing is no result
+    return Error{"The view '" + options.view.toStdString() + "' has nothing to show here: " + empty.toStdString(), ""};
 }
 
-Result<void> export_view(const std::shared_ptr<const Recording>& recording, const ViewOptions& options, const std::string& to) {
-    Cursor cursor;
-    cursor.setRecording(recording);
-    cursor.advanced();
-    cursor.setLane(options.lane);
-    const std::unique_ptr<View> view = createView(options.view, &cursor, nullptr);
-    view->resize(options.size);
-    view->ensurePolished();
-    for (std::size_t step = options.first_step; step <= options.last_step; ++step) {
-        cursor.setStep(static_cast<int>(step));
-        const QString path = path_of_step(to, step, options);
-        const double scale = path.endsWith(QLatin1String(".png"), Qt::CaseInsensitive) ? options.scale : 1.0;
-        if (const QString problem = view->exportTo(path, scale); !problem.isEmpty()) return Error{problem.toStdString(), ""};
-    }
+// "40..60" as steps [first, end) of the recording's longest lane.
+Result<void> read_cut(const std::string& text, const Recording& recording, std::size_t& first, std::size_t& end) {
+    std::size_t steps = 0;
+    for (const auto& lane : recording.lanes()) steps = std::max(steps, lane->step_count());
+    const std::size_t dots = text.find("..");
+    const auto a = whole_number(text.substr(0, dots)), b = dots == std::string::npos ? std::nullopt : whole_number(text.substr(dots + 2));
+    if (!a || !b || *a > *b) return Error{"'" + text + "' is no step range", "Write for example --cut 40..60"};
+    if (*b >= steps)
+        return Error{"Step " + std::to_string(*b) + " is not in the recording", steps > 0 ? "Its steps are 0 to " + std::to_string(steps - 1) : "It has none"};
+    first = *a;
+    end = *b + 1;
     return {};
+}
+
+Result<void> export_part(const StoredRecording& stored, const std::string& to, std::pair<std::size_t, std::size_t> range, bool strip) {
+    const auto said = [&](const char* key) {
+        const auto found = stored.meta.find(key);
+        return found == stored.meta.end() ? std::string() : found->second;
+    };
+    KvtOptions options = kvt_options(to, said("scenario"));
+    options.machine = said("machine");  // where it ran, not where it is cut
+    options.strip = strip || said("stripped") == "1";
+    return write_kvt(stored.recording, options, range.first, range.second);
 }
 
 }  // namespace
 
 int export_command(const std::vector<std::string>& words) {
-    auto arguments = Arguments::parse(words, {{"--trace", "--results", "--report"},
-                                              {"--view", "--step", "--steps", "--lane", "--size", "--scale", "--to"},
+    auto arguments = Arguments::parse(words, {{"--trace", "--results", "--report", "--strip"},
+                                              {"--view", "--step", "--steps", "--lane", "--size", "--scale", "--to", "--cut"},
                                               1,
                                               1,
                                               export_usage});
     if (!arguments) return fail(arguments.error().message(), exit_usage);
     const auto to = arguments->value("--to");
     const auto view = arguments->value("--view");
-    const int asked = view.has_value() + arguments->has("--trace") + arguments->has("--results") + arguments->has("--report");
-    if (!to || asked != 1) return fail(std::string("export needs --to and one of --view, --trace, --results, --report: ") + export_usage, exit_usage);
-    const auto stored = open_kvt(arguments->words()[0]);
+    const auto cut = arguments->value("--cut");
+    const bool part = cut || arguments->has("--strip");
+    const int asked = view.has_value() + arguments->has("--trace") + arguments->has("--results") + arguments->has("--report") + part;
+    if (!to || asked != 1)
+        return fail(std::string("export needs --to and one of --view, --trace, --results, --report, --cut, --strip: ") + export_usage, exit_usage);
+    const auto stored = open_recording(arguments->words()[0]);
     if (!stored) return fail(stored.error().message());
 
     const std::shared_ptr<const Recording>& recording = stored->recording;
     Result<void> written;
-    if (view) {
+    if (part) {
+        std::pair<std::size_t, std::size_t> range{0, SIZE_MAX};
+        if (cut)
+            if (auto read = read_cut(*cut, *recording, range.first, range.second); !read) return fail(read.error().message(), exit_usage);
+        written = export_part(*stored, *to, range, arguments->has("--strip"));
+    } else if (view) {
         ViewOptions options;
         const auto id = known_view(*view);
         if (!id) return fail(id.error().message(), exit_usage);

@@ -21,15 +21,16 @@
 namespace {
 
 constexpr const char* usage_text =
-    "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario (.json)\n"
-    "                                           or a recording (.kvt)\n"
+    "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario\n"
+    "                                           (.json), a recording (.kvt) or a memory snapshot of PyTorch's (.pickle)\n"
     "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
     "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"
     "kvloupe bench [MODEL] [--sweep] [--json]\n"
     "kvloupe quality SCENARIO|MODEL [--dtype LIST] [--text FILE] [--texts N] [--questions N] [--reference LANE] [--json]\n"
-    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size WxH] [--scale S] | --trace | --results | --report) --to OUT\n"
+    "kvloupe export FILE (--view ID [--step N | --steps A..B] [--lane NAME] [--size WxH] [--scale S] | --trace | --results | --report\n"
+    "                     | --cut A..B [--strip] | --strip) --to OUT       FILE: a recording (.kvt) or a memory snapshot (.pickle)\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
     "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";

@@ -28,6 +28,7 @@ class LengthSweep;
 class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
+class RecordingExports;
 class RecordingSaving;
 class StartPage;
 class TabPage;
@@ -60,6 +61,7 @@ public:
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     QualityMeasurement* quality() const { return m_quality; }
     ModelSaving* saving() const { return m_saving; }
+    RecordingExports* exports() const { return m_exports; }
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -148,6 +150,7 @@ private:
     QAction *m_addRequest = nullptr, *m_fork = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
     QAction *m_saveRecording = nullptr, *m_saveResults = nullptr, *m_closeSession = nullptr;
     RecordingSaving* m_recordingSaving = nullptr;
+    RecordingExports* m_exports = nullptr;
     QSpinBox* m_stepField = nullptr;
     QLabel* m_stepCount = nullptr;
     ElidedLabel* m_reason = nullptr;

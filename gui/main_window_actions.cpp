@@ -8,6 +8,7 @@
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
+#include "gui/recording_exports.h"
 #include "gui/tab_page.h"
 #include "views/view.h"
 
@@ -123,6 +124,9 @@ void MainWindow::buildMenus() {
     file->addAction(m_saveResults);
     file->addAction(tr("&Export this view…"), QKeySequence(Qt::CTRL | Qt::Key_E), this,
                     [this] { exportView(focusedView()); });
+    m_exports = new RecordingExports(&m_controller, [this] { return focusedView(); }, this);
+    connect(m_exports, &RecordingExports::ended, this, [this](const QString& sentence) { m_notice->show(sentence); });
+    m_exports->addTo(file);
     file->addSeparator();
     file->addAction(m_closeSession);
     file->addAction(tr("&Quit"), QKeySequence::Quit, this, &QWidget::close);

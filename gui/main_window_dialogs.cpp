@@ -33,14 +33,14 @@ namespace kvloupe {
 
 void MainWindow::openDialog() {
     QMenu menu(this);
-    QAction* file = menu.addAction(tr("A GGUF file, a scenario or a recording…"));
+    QAction* file = menu.addAction(tr("A GGUF file, a scenario, a recording or a memory snapshot…"));
     QAction* folder = menu.addAction(tr("A Hugging Face folder…"));
     const QAction* chosen = menu.exec(QCursor::pos());
     QString path;
     if (chosen == file) {
         path = QFileDialog::getOpenFileName(
             this, tr("Open a model, a scenario or a recording"), {},
-            tr("Models, scenarios, recordings (*.gguf *.json *.safetensors *.kvt);;All files (*)"));
+            tr("Models, scenarios, recordings, snapshots (*.gguf *.json *.safetensors *.kvt *.pickle);;All files (*)"));
     } else if (chosen == folder) {
         path = QFileDialog::getExistingDirectory(this, tr("Open a Hugging Face folder (config.json, tokenizer.json, "
                                                           "model.safetensors)"));
@@ -171,6 +171,8 @@ void MainWindow::exportView(View* view) {
     if (path.isEmpty()) return;
     const QString problem = view->exportTo(path, path.endsWith(QLatin1String(".png")) ? 2.0 : 1.0);
     if (!problem.isEmpty()) m_notice->show(problem);
+    else if (!view->emptyReason().isEmpty())
+        m_notice->show(tr("%1 has nothing to show here, and the file says so: %2").arg(view->title(), view->emptyReason()));
 }
 
 void MainWindow::copyView(View* view) {

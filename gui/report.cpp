@@ -12,6 +12,8 @@
 #include <QTemporaryDir>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace kvloupe {
 
@@ -71,13 +73,19 @@ void requests_of(const Json& lane, std::string& html) {
     html += "</table>\n";
 }
 
-// The view as SVG, its ids made its own: several stand in one document.
-Result<std::string> picture_of(const QString& id, Cursor& cursor, const QString& folder) {
+using Reasons = std::vector<std::pair<std::string, std::string>>;  // views without content, and why
+
+// The view as SVG, its ids made its own: several stand in one document. "" where it has no content.
+Result<std::string> picture_of(const QString& id, Cursor& cursor, const QString& folder, Reasons& without) {
     const std::unique_ptr<View> view = createView(id, &cursor, nullptr);
     view->resize(1000, 560);
     view->ensurePolished();
     const QString path = folder + QLatin1Char('/') + id + QStringLiteral(".svg");
     if (const QString problem = view->exportTo(path); !problem.isEmpty()) return Error{problem.toStdString(), ""};
+    if (const QString reason = view->emptyReason(); !reason.isEmpty()) {
+        without.emplace_back(view->title().toStdString(), reason.toStdString());
+        return std::string();
+    }
     QFile file(path);
     if (!file.open(QIODevice::ReadOnly)) return Error{path.toStdString() + " cannot be read", ""};
     QByteArray svg = file.readAll();
@@ -119,13 +127,20 @@ Result<std::string> report_html(const StoredRecording& stored) {
         html += "</table>\n";
     }
     html += "<h2>Pictures</h2>\n<p class=\"quiet\">The first lane, at its last step.</p>\n";
+    Reasons without;
     Cursor cursor;
     cursor.setRecording(stored.recording);
     cursor.advanced();
     for (const ViewDescription& description : viewDescriptions()) {
-        const auto picture = picture_of(description.id, cursor, folder.path());
+        const auto picture = picture_of(description.id, cursor, folder.path(), without);
         if (!picture) return picture.error();
+        if (picture->empty()) continue;
         html += "<figure><h3>" + escaped(description.title.toStdString()) + "</h3>\n" + *picture + "</figure>\n";
+    }
+    if (!without.empty()) {
+        html += "<p class=\"quiet\">Views that have nothing to show here:</p>\n<ul class=\"quiet\">\n";
+        for (const auto& [title, reason] : without) html += "<li>" + escaped(title) + ": " + escaped(reason) + "</li>\n";
+        html += "</ul>\n";
     }
     if (const auto scenario = stored.meta.find("scenario"); scenario != stored.meta.end() && !scenario->second.empty())
         html += "<h2>Configuration</h2>\n<pre>" + escaped(scenario->second) + "</pre>\n";

@@ -5,6 +5,7 @@
 #include "gui/pictures.h"
 
 #include "engine/record/lane_state.h"
+#include "engine/record/open_recording.h"
 
 #include <QFileInfo>
 #include <QMetaObject>
@@ -119,7 +120,7 @@ void SessionController::openPath(const QString& path) {
         Q_EMIT failed(tr("There is no file or folder '%1'. Check the name.").arg(path));
         return;
     }
-    if (info.suffix() == QLatin1String("kvt")) {
+    if (info.suffix() == QLatin1String("kvt") || (info.isFile() && names_snapshot(path.toStdString()))) {
         openRecording(info.absoluteFilePath());
         return;
     }
@@ -159,7 +160,7 @@ void SessionController::startLoading(std::function<void(std::stop_token, quint64
 
 void SessionController::openRecording(const QString& path) {
     startLoading([path](std::stop_token, quint64, Loaded& loaded) {
-        auto stored = open_kvt(path.toStdString());
+        auto stored = open_recording(path.toStdString());
         if (stored) loaded.file = std::move(*stored);
         else loaded.sentence = QString::fromStdString(stored.error().message());
     });

@@ -46,7 +46,7 @@ public:
     bool isLoading() const { return m_loading; }
     Phase phase() const;
 
-    // A model file or folder, a scenario (.json), or a recording (.kvt).
+    // A model file or folder, a scenario (.json), a recording (.kvt) or a memory snapshot of PyTorch's (.pickle).
     void openPath(const QString& path);
     // The lanes MHA, GQA, MQA and GQA uncached over one prompt.
     void openBundled();

@@ -127,9 +127,10 @@ void HistoryIndex::closeTail() {
 void HistoryIndex::advance(std::size_t steps, const std::atomic<bool>& cancelled) {
     const LaneInfo& info = m_lane->info();
     if (m_now.empty() && info.blocks > 0) {
-        m_state = LaneState(info.blocks, info.block_size);
+        m_state = m_lane->state_before(0);
         m_now.assign(info.blocks, 0);
         m_touchedIn.assign(info.blocks, 0);
+        for (std::uint32_t block = 1; block < info.blocks; ++block) m_now[block] = codeOf(block);  // what a cut begins with
         m_tailCodes = m_now;
     }
     const std::uint32_t before = m_steps;

@@ -37,7 +37,7 @@ void PrefixHistory::update(const Recording& recording, LaneId laneId) {
         m_recording = &recording;
         m_lane = laneId;
         const std::uint32_t blocks = lane.info().kv_cache ? lane.info().blocks : 0;
-        m_state = LaneState(blocks, lane.info().block_size);
+        m_state = lane.state_before(0);
         m_entries.resize(blocks);
     }
     const auto steps = static_cast<std::uint32_t>(lane.step_count());

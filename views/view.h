@@ -62,6 +62,8 @@ public:
     // For the dock head: the subtitle, or what is being computed while the picture is of an earlier step.
     QString headText() const;
     bool isStale() const { return m_stale; }
+    // Why there is nothing to show, one sentence, or ""; as of the last refresh (catchUp()).
+    QString emptyReason() const { return m_emptySentence; }
 
     // PNG, SVG or PDF by suffix, CSV too; errors as a sentence, "" on success.
     QString exportTo(const QString& path, double scale = 1.0);

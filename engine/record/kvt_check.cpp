@@ -64,7 +64,8 @@ void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t num
     touch(lane.attention_weights());
     touch(lane.sequences());
     touch(lane.strings());
-    std::uint64_t events = 0, tokens = 0, attention = 0;
+    // A cut keeps tokens from before its first step.
+    std::uint64_t events = 0, tokens = lane.step_count() > 0 && lane.begins_later() ? lane.step(0).tokens.begin : 0, attention = 0;
     for (std::size_t step = 0; step < lane.step_count(); ++step) {
         const StepRecord& record = lane.step(step);
         if (record.events.begin != events || record.tokens.begin != tokens || record.attention.begin != attention) {
@@ -78,7 +79,7 @@ void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t num
     if (events != lane.events().size() || tokens != lane.tokens().size() || attention != lane.attention().size())
         wrong.push_back(name + "there are rows that no step names");
 
-    check_rows(database, static_cast<int>(number), name, checked_logs(number), true, wrong);
+    check_rows(database, static_cast<int>(number), name, checked_logs(number), lane.step_count() > 0, wrong);
     auto frames = database.prepare("SELECT step FROM key_frames WHERE lane = " + std::to_string(number) + " ORDER BY step");
     if (!frames) return wrong.push_back(frames.error().message());
     for (;;) {

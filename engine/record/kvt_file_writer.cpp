@@ -3,16 +3,18 @@
 
 #include "engine/record/kvt_schema.h"
 #include "engine/record/lane_info_json.h"
+#include "engine/record/stripped_scenario.h"
 
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <random>
 
 namespace kvloupe {
 
 namespace {
 
-constexpr std::uint64_t events_per_transaction = 200'000;
+constexpr std::uint64_t events_per_transaction = 32'768;  // what a crash in the middle of one loses beside the rest
 
 // "2026-11-30T15:04:05Z"
 std::string now_text() {
@@ -35,6 +37,31 @@ const char* name_of_phase(Phase phase) {
     return "";
 }
 
+std::uint64_t random_key() {
+    std::random_device random;
+    return (std::uint64_t{random()} << 32 | random()) | 1;
+}
+
+// Requests that the part's sequences belong to: the first so many; SIZE_MAX where the part is open at its end.
+std::size_t requests_in(const Recording& recording, const LanePart& part) {
+    std::size_t end = 0;
+    for (const auto& lane : recording.lanes()) {
+        const std::size_t sequences = part.sequences(*lane);
+        if (sequences == SIZE_MAX) return SIZE_MAX;
+        for (std::size_t i = 0; i < std::min(sequences, lane->sequences().size()); ++i)
+            end = std::max(end, lane->sequences()[i].request.value + std::size_t{1});
+    }
+    return end;
+}
+
+RequestInfo told(RequestInfo info, const LanePart& part) {
+    info.arrival_step -= static_cast<std::uint32_t>(std::min<std::size_t>(info.arrival_step, part.first_step));
+    if (!part.strip) return info;
+    std::fill(info.prompt.begin(), info.prompt.end(), 0);
+    info.salt.clear();
+    return info;
+}
+
 template <class Name>
 Result<void> write_names(SqlDatabase& database, const char* sql, int count, Name name) {
     auto insert = database.prepare(sql);
@@ -49,10 +76,13 @@ Result<void> write_names(SqlDatabase& database, const char* sql, int count, Name
 
 }  // namespace
 
-Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const KvtOptions& options, std::size_t first_step) {
+Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const KvtOptions& options, LanePart part) {
+    part.strip = options.strip;
+    if (part.strip) part.hash_key = random_key();
     auto database = SqlDatabase::create(options.path, options.vfs);
     if (!database) return database.error();
-    KvtFileWriter writer(recording, std::move(*database));
+    KvtFileWriter writer(recording, std::move(*database), part);
+    writer.m_end_request = requests_in(recording, part);
     const std::string pragmas = "PRAGMA application_id = " + std::to_string(kvt::application_id) +
                                 "; PRAGMA user_version = " + std::to_string(kvt::version) + "; BEGIN;";
     for (const char* sql : {pragmas.c_str(), kvt::create_tables, kvt::create_views})
@@ -61,7 +91,7 @@ Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const Kv
                          writer.m_database->execute("COMMIT")})
         if (!written) return written.error();
     for (std::size_t i = 0; i < recording.lanes().size(); ++i) {
-        auto lane = KvtLaneWriter::follow(*writer.m_database, *recording.lanes()[i], static_cast<std::uint32_t>(i), first_step);
+        auto lane = KvtLaneWriter::follow(*writer.m_database, *recording.lanes()[i], static_cast<std::uint32_t>(i), part);
         if (!lane) return lane.error();
         writer.m_lanes.push_back(std::move(*lane));
     }
@@ -81,9 +111,9 @@ Result<void> KvtFileWriter::write_head(const KvtOptions& options) {
                                                         {"created", now_text()},
                                                         {"program", options.program},
                                                         {"machine", options.machine},
-                                                        {"scenario", options.scenario},
+                                                        {"scenario", m_part.strip ? stripped_scenario(options.scenario) : options.scenario},
                                                         {"complete", "0"},
-                                                        {"stripped", "0"},
+                                                        {"stripped", m_part.strip ? "1" : "0"},
                                                         {"memory_budget_bytes", std::to_string(m_recording->memory_budget_bytes())}};
     for (const auto& [key, text] : head)
         if (auto written = write_meta(key, text); !written) return written;
@@ -113,7 +143,7 @@ Result<void> KvtFileWriter::write_vocabularies() {
         kind->bind(1, number);
         kind->bind(2, std::int64_t{vocabulary.strips_leading_space});
         if (auto done = kind->run(); !done) return done;
-        for (std::size_t token = 0; token < vocabulary.pieces.size(); ++token) {
+        for (std::size_t token = 0; !m_part.strip && token < vocabulary.pieces.size(); ++token) {
             insert->bind(1, number);
             insert->bind(2, static_cast<std::int64_t>(token));
             insert->bind_text(3, token < vocabulary.shown.size() ? vocabulary.shown[token] : std::string());
@@ -156,12 +186,12 @@ Result<void> KvtFileWriter::write_lanes() {
 }
 
 Result<void> KvtFileWriter::write_requests() {
-    const std::size_t end = m_recording->requests().size();
+    const std::size_t end = std::min(m_recording->requests().size(), m_end_request);
     if (m_requests == end) return {};
     auto insert = m_database->prepare("INSERT INTO requests VALUES (?,?,?,?,?,?,?,?)");
     if (!insert) return insert.error();
     for (; m_requests < end; ++m_requests) {
-        const RequestInfo& info = m_recording->requests()[m_requests];
+        const RequestInfo info = told(m_recording->requests()[m_requests], m_part);
         insert->bind(1, static_cast<std::int64_t>(m_requests));
         insert->bind_text(2, info.id);
         insert->bind(3, static_cast<std::int64_t>(info.prompt.size()));
@@ -175,12 +205,12 @@ Result<void> KvtFileWriter::write_requests() {
     return {};
 }
 
-Result<bool> KvtFileWriter::append(std::size_t end_step) {
+Result<bool> KvtFileWriter::append() {
     if (auto begun = m_database->execute("BEGIN"); !begun) return begun.error();
     bool more = false;
     for (KvtLaneWriter& lane : m_lanes) {
         const std::uint64_t before = lane.events();
-        if (auto written = lane.append(events_per_transaction / m_lanes.size() + 1, end_step); !written) return written.error();
+        if (auto written = lane.append(events_per_transaction / m_lanes.size() + 1); !written) return written.error();
         more = more || lane.events() - before > events_per_transaction / m_lanes.size();
     }
     // After the lanes: a request is there before the first event that names it.
@@ -192,7 +222,7 @@ Result<bool> KvtFileWriter::append(std::size_t end_step) {
 Result<void> KvtFileWriter::write_end() {
     for (KvtLaneWriter& lane : m_lanes)
         if (auto rest = lane.append_rest(); !rest) return rest;
-    for (auto written : {write_meta("phase", name_of_phase(m_recording->phase())), write_meta("reason", m_recording->reason()),
+    for (auto written : {write_meta("phase", name_of_phase(m_recording->phase())), write_meta("reason", m_part.strip ? std::string() : m_recording->reason()),
                          write_meta("device_memory", json_of(m_recording->device_memory())), write_meta("complete", "1")})
         if (!written) return written;
     auto insert = m_database->prepare("INSERT INTO checks VALUES (-1, ?, ?, ?)");

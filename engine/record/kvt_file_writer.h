@@ -12,12 +12,12 @@ namespace kvloupe {
 
 class KvtFileWriter {
 public:
-    // Makes the file with all that is fixed before the first step.
-    static Result<KvtFileWriter> create(const Recording& recording, const KvtOptions& options, std::size_t first_step);
+    // Makes the file with all that is fixed before the first step. part: of every lane; options.strip decides over its rest.
+    static Result<KvtFileWriter> create(const Recording& recording, const KvtOptions& options, LanePart part = {});
 
-    // One transaction with what the recording has published since the last one, at most some hundred thousand events; true:
-    // there is more. No step from end_step on.
-    Result<bool> append(std::size_t end_step);
+    // One transaction with what the recording has published since the last one, at most some ten thousand events; true:
+    // there is more.
+    Result<bool> append();
     // The rest, the recording's last words, and the file is closed.
     Result<void> close();
 
@@ -25,8 +25,8 @@ public:
     void leave_out_attention(bool leave_out);
 
 private:
-    KvtFileWriter(const Recording& recording, SqlDatabase database)
-        : m_recording(&recording), m_database(std::make_unique<SqlDatabase>(std::move(database))) {}
+    KvtFileWriter(const Recording& recording, SqlDatabase database, const LanePart& part)
+        : m_recording(&recording), m_database(std::make_unique<SqlDatabase>(std::move(database))), m_part(part) {}
     Result<void> write_head(const KvtOptions& options);
     Result<void> write_vocabularies();
     Result<void> write_lanes();
@@ -37,7 +37,9 @@ private:
     const Recording* m_recording;
     std::unique_ptr<SqlDatabase> m_database;  // where the lanes' writers know it
     std::vector<KvtLaneWriter> m_lanes;
+    LanePart m_part;
     std::size_t m_requests = 0;
+    std::size_t m_end_request = SIZE_MAX;
 };
 
 }  // namespace kvloupe

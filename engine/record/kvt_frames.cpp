@@ -55,9 +55,9 @@ std::shared_ptr<const LaneState> KvtFrames::read(std::int64_t step) {
     return nullptr;
 }
 
-LaneRecord::KeyFrame KvtFrames::at_or_before(std::size_t step) {
+LaneRecord::KeyFrame KvtFrames::at_or_before(std::int64_t step) {
     const std::lock_guard lock(m_mutex);
-    auto next = std::upper_bound(m_steps.begin(), m_steps.end(), static_cast<std::int64_t>(step));
+    auto next = std::upper_bound(m_steps.begin(), m_steps.end(), step);
     while (next != m_steps.begin()) {
         const std::int64_t at = *--next;
         const auto recent = std::find_if(m_recent.begin(), m_recent.end(), [&](const LaneRecord::KeyFrame& frame) { return frame.step == at; });

@@ -22,7 +22,7 @@ public:
     KvtFrames& operator=(const KvtFrames&) = delete;
 
     // A frame that is damaged is passed over; the events since the one before say the same.
-    LaneRecord::KeyFrame at_or_before(std::size_t step) override;
+    LaneRecord::KeyFrame at_or_before(std::int64_t step) override;
     std::string damage() const override { return m_store->damage(); }
 
 private:

@@ -3,7 +3,6 @@
 
 #include "engine/record/compressed.h"
 #include "engine/record/kvt_schema.h"
-#include "engine/record/lane_state_code.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,15 +13,30 @@ namespace {
 
 // Seeking reads the events since the last key frame, some 2 million a second: 16,384 take 8 ms. A frame holds every block and
 // sequence, so it comes no more often than the lane has of them, and frames cost no more than the events.
-constexpr std::uint64_t file_frame_distance = 16384;
+constexpr std::uint64_t least_frame_distance = 16384;
 
-constexpr std::size_t tile_weights = std::size_t{1} << LaneRecord::weights_shift;
+constexpr std::uint64_t events_per_block_row = 16;  // of block_states
+
+constexpr std::size_t tile_size = std::size_t{1} << LaneRecord::weights_shift;
 
 }  // namespace
 
-Result<KvtLaneWriter> KvtLaneWriter::follow(SqlDatabase& database, const LaneRecord& lane, std::uint32_t number, std::size_t first_step) {
-    KvtLaneWriter writer(database, lane, number);
-    writer.m_step = writer.m_first_step = first_step;
+std::size_t LanePart::sequences(const LaneRecord& lane) const {
+    if (end_step >= lane.step_count()) return SIZE_MAX;
+    if (end_step == 0) return 0;
+    std::size_t known = lane.state_before(first_step).sequences().size();
+    const auto name = [&](SequenceId sequence) {
+        if (sequence.valid()) known = std::max(known, sequence.value + std::size_t{1});
+    };
+    const std::size_t first = std::min(first_step, end_step - 1);
+    for (std::uint64_t i = lane.step(first).events.begin; i < lane.step(end_step - 1).events.end; ++i) name(lane.events()[i].sequence);
+    for (std::uint64_t i = lane.step(first).tokens.begin; i < lane.step(end_step - 1).tokens.end; ++i) name(lane.tokens()[i].sequence);
+    return known;
+}
+
+Result<KvtLaneWriter> KvtLaneWriter::follow(SqlDatabase& database, const LaneRecord& lane, std::uint32_t number, const LanePart& part) {
+    KvtLaneWriter writer(database, lane, number, part);
+    writer.m_end_sequence = part.sequences(lane);
     if (auto prepared = writer.prepare(); !prepared) return prepared.error();
     return writer;
 }
@@ -58,14 +72,15 @@ Result<void> KvtLaneWriter::prepare() {
     return {};
 }
 
-Result<std::size_t> KvtLaneWriter::append(std::uint64_t events, std::size_t end_step) {
-    const std::size_t end = std::min(m_lane->step_count(), end_step);
+Result<std::size_t> KvtLaneWriter::append(std::uint64_t events) {
+    const std::size_t end = std::min(m_lane->step_count(), m_part.end_step);
     if (auto names = append_names(); !names) return names.error();
     const std::size_t begin = m_step;
     const std::uint64_t enough = m_events + events;
     // A cut begins with the state that its first step found.
-    if (m_step == m_first_step && m_step > 0 && !m_any_key_frame && m_step < end)
-        if (auto frame = key_frame(m_step - 1); !frame) return frame.error();
+    if (m_step == m_part.first_step && !m_any_key_frame && m_step < end && (m_step > 0 || m_lane->begins_later()))
+        for (auto written : {key_frame(m_lane->state_before(m_step), -1), append_earlier_tokens()})
+            if (!written) return written.error();
     for (; m_step < end && m_events < enough; ++m_step) {
         const StepRecord& step = m_lane->step(m_step);
         const LogRange ranges[] = {step.events, step.tokens, step.attention};
@@ -73,15 +88,17 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events, std::size_t end_
         row.events.begin = m_events;
         row.tokens.begin = m_tokens;
         row.attention.begin = m_attention;
-        for (auto written : {append_events(ranges[0]), append_tokens(ranges[1]), append_attention(ranges[2])})
+        for (std::uint64_t i = ranges[1].begin; i < ranges[1].end; ++i)
+            if (auto written = append_token(m_lane->tokens()[i]); !written) return written.error();
+        for (auto written : {append_events(ranges[0]), append_attention(ranges[2])})
             if (!written) return written.error();
         row.events.end = m_events;
         row.tokens.end = m_tokens;
         row.attention.end = m_attention;
         if (auto written = append_step(row); !written) return written.error();
-        const std::uint64_t distance = std::max<std::uint64_t>(file_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
+        const std::uint64_t distance = std::max<std::uint64_t>(least_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
         if (m_events - m_key_frame_event >= distance)
-            if (auto frame = key_frame(m_step); !frame) return frame.error();
+            if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame) return frame.error();
     }
     if (auto stages = append_stages(m_step); !stages) return stages.error();
     if (auto tile = write_tile(); !tile) return tile.error();
@@ -120,7 +137,7 @@ Result<void> KvtLaneWriter::append_rest() {
 Result<void> KvtLaneWriter::append_step(const StepRecord& step) {
     BulkInsert& row = *m_step_rows;
     row.put(m_number);
-    row.put(step.step.value - m_first_step);
+    row.put(step.step.value - m_part.first_step);
     for (const std::uint64_t value :
          {step.start_ns, step.duration_ns, std::uint64_t{step.running}, std::uint64_t{step.waiting}, std::uint64_t{step.prefill_tokens},
           std::uint64_t{step.decode_tokens}, std::uint64_t{step.context_tokens}, std::uint64_t{step.used_blocks},
@@ -141,7 +158,12 @@ Result<void> KvtLaneWriter::append_step(const StepRecord& step) {
 Result<void> KvtLaneWriter::append_events(LogRange range) {
     BulkInsert& row = *m_event_rows;
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
-        const Event& event = m_lane->events()[i];
+        Event event = m_lane->events()[i];
+        if (event.kind == EventKind::store) {
+            const std::uint64_t hash = change().hash(std::uint64_t{event.other} << 32 | event.tokens);
+            event.other = static_cast<std::uint32_t>(hash >> 32);
+            event.tokens = static_cast<std::uint32_t>(hash);
+        }
         row.put(static_cast<std::uint64_t>(id(m_events++)));
         row.put(static_cast<std::uint64_t>(event.kind));
         row.put(static_cast<std::uint64_t>(event.cause));
@@ -159,28 +181,46 @@ Result<void> KvtLaneWriter::append_events(LogRange range) {
     return {};
 }
 
-Result<void> KvtLaneWriter::append_tokens(LogRange range) {
-    for (std::uint64_t i = range.begin; i < range.end; ++i) {
+Result<void> KvtLaneWriter::append_token(const TokenRecord& token) {
+    const auto told = [&](TokenId of) { return m_part.strip ? 0 : static_cast<std::uint64_t>(std::int64_t{of}); };
+    BulkInsert& row = *m_token_rows;
+    row.put(static_cast<std::uint64_t>(id(m_tokens++)));
+    row.put(token.sequence.value);
+    row.put(token.position);
+    row.put(told(token.token));
+    row.put(token.source);
+    row.put(token.rank);
+    row.put_real(token.probability);
+    row.put(m_alternatives);
+    row.put(token.alternative_count);
+    if (auto done = row.row_done(); !done) return done;
+    for (std::uint64_t k = 0; k < token.alternative_count; ++k) {
+        const Alternative& alternative = m_lane->alternatives()[token.alternatives_begin + k];
+        m_alternative_rows->put(static_cast<std::uint64_t>(id(m_alternatives++)));
+        m_alternative_rows->put(told(alternative.token));
+        m_alternative_rows->put_real(alternative.probability);
+        m_alternative_rows->put_real(alternative.logit);
+        if (auto done = m_alternative_rows->row_done(); !done) return done;
+    }
+    return {};
+}
+
+// Of sequences that had not ended before the cut, and of those that they were forked from: what they hold can then be read.
+Result<void> KvtLaneWriter::append_earlier_tokens() {
+    const LaneState state = m_lane->state_before(m_step);
+    std::vector<bool> lives(state.sequences().size());
+    for (std::size_t i = lives.size(); i-- > 0;) {  // a parent is older than its children
+        const SequenceStatus status = state.sequences()[i].status;
+        lives[i] = lives[i] || status == SequenceStatus::arrived || status == SequenceStatus::running ||
+                   status == SequenceStatus::preempted || status == SequenceStatus::swapped || !state.sequences()[i].table.empty();
+        const SequenceId parent = lives[i] && i < m_lane->sequences().size() ? m_lane->sequences()[i].parent : SequenceId();
+        if (parent.valid() && parent.value < i) lives[parent.value] = true;
+    }
+    const std::uint64_t end = m_lane->step(m_step).tokens.begin;
+    for (std::uint64_t i = 0; i < end; ++i) {
         const TokenRecord& token = m_lane->tokens()[i];
-        BulkInsert& row = *m_token_rows;
-        row.put(static_cast<std::uint64_t>(id(m_tokens++)));
-        row.put(token.sequence.value);
-        row.put(token.position);
-        row.put(static_cast<std::uint64_t>(std::int64_t{token.token}));
-        row.put(token.source);
-        row.put(token.rank);
-        row.put_real(token.probability);
-        row.put(m_alternatives);
-        row.put(token.alternative_count);
-        if (auto done = row.row_done(); !done) return done;
-        for (std::uint64_t k = 0; k < token.alternative_count; ++k) {
-            const Alternative& alternative = m_lane->alternatives()[token.alternatives_begin + k];
-            m_alternative_rows->put(static_cast<std::uint64_t>(id(m_alternatives++)));
-            m_alternative_rows->put(static_cast<std::uint64_t>(std::int64_t{alternative.token}));
-            m_alternative_rows->put_real(alternative.probability);
-            m_alternative_rows->put_real(alternative.logit);
-            if (auto done = m_alternative_rows->row_done(); !done) return done;
-        }
+        if (token.sequence.value >= lives.size() || !lives[token.sequence.value]) continue;
+        if (auto written = append_token(token); !written) return written;
     }
     return {};
 }
@@ -204,7 +244,7 @@ Result<void> KvtLaneWriter::append_attention(LogRange range) {
         for (std::uint64_t k = 0; k < one.key_count; ++k) {
             m_tile_weights.push_back(m_lane->attention_weights()[one.weights_begin + k]);
             ++m_weights;
-            if (m_weights % tile_weights != 0) continue;
+            if (m_weights % tile_size != 0) continue;
             if (auto tile = write_tile(); !tile) return tile;
             m_tile_weights.clear();
         }
@@ -216,7 +256,7 @@ Result<void> KvtLaneWriter::append_attention(LogRange range) {
 Result<void> KvtLaneWriter::write_tile() {
     if (m_tile_weights.empty()) return {};
     const std::string_view bytes(reinterpret_cast<const char*>(m_tile_weights.data()), m_tile_weights.size() * sizeof(float));
-    m_tile->bind(1, id((m_weights - 1) / tile_weights));
+    m_tile->bind(1, id((m_weights - 1) / tile_size));
     m_tile->bind_bytes(2, compressed(bytes));
     return m_tile->run();
 }
@@ -224,7 +264,7 @@ Result<void> KvtLaneWriter::write_tile() {
 // Sequences and strings come before the events that name them.
 Result<void> KvtLaneWriter::append_names() {
     const std::int64_t lane{m_number};
-    for (const std::size_t end = m_lane->sequences().size(); m_sequences < end; ++m_sequences) {
+    for (const std::size_t end = std::min(m_lane->sequences().size(), m_end_sequence); m_sequences < end; ++m_sequences) {
         const SequenceInfo& info = m_lane->sequences()[m_sequences];
         m_sequence->bind(1, lane);
         m_sequence->bind(2, static_cast<std::int64_t>(m_sequences));
@@ -249,11 +289,11 @@ Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
     for (const std::size_t end = m_lane->staged_steps().size(); m_stage_ranges < end; ++m_stage_ranges) {
         const LaneRecord::StageRange& staged = m_lane->staged_steps()[m_stage_ranges];
         if (staged.step >= end_step) break;
-        if (staged.step < m_first_step) continue;
+        if (staged.step < m_part.first_step) continue;
         BulkInsert& row = *m_stage_range_rows;
         row.put(m_number);
         row.put(m_written_stage_ranges++);
-        row.put(staged.step - m_first_step);
+        row.put(staged.step - m_part.first_step);
         row.put(m_stages);
         row.put(m_stages + staged.range.size());
         if (auto done = row.row_done(); !done) return done;
@@ -272,22 +312,29 @@ Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
     return {};
 }
 
-// State after the step. A cut's first frame stands before its step 0 and so
-// at step -1.
-Result<void> KvtLaneWriter::key_frame(std::size_t step) {
-    const std::int64_t lane{m_number};
-    const std::int64_t shown = static_cast<std::int64_t>(step) - static_cast<std::int64_t>(m_first_step);
-    const LaneState state = m_lane->state_after(step);
-    m_key_frame->bind(1, lane);
-    m_key_frame->bind(2, shown);
-    m_key_frame->bind_bytes(3, compressed(LaneStateCode::encode(state)));
+// step: of the file, after which the state is. A cut's first frame stands before its step 0 and so at -1.
+Result<void> KvtLaneWriter::key_frame(const LaneState& state, std::int64_t step) {
+    m_key_frame->bind(1, std::int64_t{m_number});
+    m_key_frame->bind(2, step);
+    m_key_frame->bind_bytes(3, compressed(LaneStateCode::encode(state, change())));
     if (auto written = m_key_frame->run(); !written) return written;
+    m_key_frame_event = m_events;
+    m_any_key_frame = true;
+    return block_states(state, step);
+}
+
+// The same for people with SQL. A block costs as much as an event here, so not every key frame has them.
+Result<void> KvtLaneWriter::block_states(const LaneState& state, std::int64_t step) {
+    if (m_block_rows->checked().rows > 0 && m_events - m_block_states_event < events_per_block_row * m_block_states) return {};
+    m_block_states_event = m_events;
+    m_block_states = 0;
     for (std::size_t block = 1; block < state.blocks().size(); ++block) {
         const BlockState& one = state.blocks()[block];
         if (one.owners == 0 && !one.cached()) continue;
         BulkInsert& row = *m_block_rows;
+        ++m_block_states;
         row.put(m_number);
-        row.put(static_cast<std::uint64_t>(shown));
+        row.put(static_cast<std::uint64_t>(step));
         row.put(block);
         row.put(one.owners);
         row.put_index(one.first_owner.value);
@@ -296,13 +343,11 @@ Result<void> KvtLaneWriter::key_frame(std::size_t step) {
         row.put(one.hashed ? 1 : 0);
         row.put(one.held ? 1 : 0);
         row.put(one.group);
-        row.put_index(one.born);
-        row.put_index(one.last_use);
-        row.put(one.hash);
+        row.put_index(change().step(one.born));
+        row.put_index(change().step(one.last_use));
+        row.put(change().hash(one.hash));
         if (auto done = row.row_done(); !done) return done;
     }
-    m_key_frame_event = m_events;
-    m_any_key_frame = true;
     return {};
 }
 

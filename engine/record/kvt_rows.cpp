@@ -11,7 +11,11 @@ namespace kvloupe {
 namespace {
 
 constexpr std::uint32_t none = 0xFFFFFFFFu;
-constexpr std::uint32_t max_logical = 1u << 22;  // logical blocks of a sequence that a file can name without taking all memory
+
+// Logical blocks of a sequence that a file can name without taking all memory: each event may make a table that long.
+std::uint64_t max_logical(const KvtLimits& limits) {
+    return std::min<std::uint64_t>(std::max<std::uint64_t>(std::uint64_t{1} << 17, limits.events * 256), std::uint64_t{1} << 22);
+}
 
 // Takes columns one after the other; holds() is false once a number did not fit.
 class Columns {
@@ -66,7 +70,7 @@ bool read_row(const SqlStatement& row, const KvtLimits& limits, Event& out) {
     switch (out.kind) {
     case EventKind::allocate:
     case EventKind::prefix_hit:
-    case EventKind::null_block: end = max_logical; break;
+    case EventKind::null_block: end = max_logical(limits); break;
     case EventKind::fork: end = limits.sequences; break;
     case EventKind::copy_on_write: end = limits.blocks; break;
     default: break;

@@ -47,16 +47,17 @@ struct KvtWriter::Impl {
         for (;;) {
             const bool last = stop.stop_requested();
             file.leave_out_attention(options.may_leave_out_attention && behind() > options.max_behind_events);
-            const auto more = file.append(SIZE_MAX);
+            const auto begun = std::chrono::steady_clock::now();
+            const auto more = file.append();
             if (!more) return end(more.error());
-            note();
+            note(*more ? std::nullopt : std::optional(begun));
             if (*more) continue;
             if (last) {
                 const auto closed = file.close();
                 return end(closed ? std::optional<Error>() : std::optional<Error>(closed.error()));
             }
             std::unique_lock lock(mutex);
-            wake.wait_for(lock, stop, options.commit_interval, [] { return false; });
+            wake.wait_for(lock, stop, options.commit_interval, [this] { return waiting > 0; });
         }
     }
 
@@ -66,8 +67,10 @@ struct KvtWriter::Impl {
         return published_events(*recording) - written;
     }
 
-    void note() {
+    // all_of: all that was published before is in the file.
+    void note(std::optional<std::chrono::steady_clock::time_point> all_of) {
         const std::lock_guard lock(mutex);
+        if (all_of) caught_up = *all_of;
         state.steps = state.events = state.left_out_rows = 0;
         for (const KvtLaneWriter& lane : file.lanes()) {
             state.steps += lane.steps();
@@ -91,6 +94,8 @@ struct KvtWriter::Impl {
     std::condition_variable_any wake;
     mutable std::condition_variable room;
     KvtProgress state;
+    std::chrono::steady_clock::time_point caught_up = std::chrono::steady_clock::now();
+    int waiting = 0;  // callers of wait_for_room()
     bool ended = false;
     std::jthread thread;  // last: it uses the others
 };
@@ -101,7 +106,7 @@ KvtWriter::~KvtWriter() = default;
 
 Result<std::unique_ptr<KvtWriter>> KvtWriter::create(std::shared_ptr<const Recording> recording, KvtOptions options) {
     if (auto free = check_free(options.path); !free) return free.error();
-    auto file = KvtFileWriter::create(*recording, options, 0);
+    auto file = KvtFileWriter::create(*recording, options);
     if (!file) {
         remove_files(options.path);
         return file.error();
@@ -120,10 +125,15 @@ KvtProgress KvtWriter::progress() const {
 
 void KvtWriter::wait_for_room() const {
     std::unique_lock lock(m_impl->mutex);
-    m_impl->room.wait(lock, [&] {
-        const std::uint64_t published = published_events(*m_impl->recording);
-        return m_impl->ended || published <= m_impl->state.events + m_impl->options.max_behind_events;
-    });
+    const auto there_is = [&] {
+        return m_impl->ended || (published_events(*m_impl->recording) <= m_impl->state.events + m_impl->options.max_behind_events &&
+                                 std::chrono::steady_clock::now() - m_impl->caught_up <= m_impl->options.max_behind);
+    };
+    if (there_is()) return;
+    ++m_impl->waiting;
+    m_impl->wake.notify_one();
+    m_impl->room.wait(lock, there_is);
+    --m_impl->waiting;
 }
 
 Result<void> KvtWriter::finish() {
@@ -138,10 +148,10 @@ Result<void> write_kvt(const std::shared_ptr<const Recording>& recording, const 
                        std::size_t end_step) {
     if (auto free = check_free(options.path); !free) return free;
     const auto write = [&]() -> Result<void> {
-        auto file = KvtFileWriter::create(*recording, options, first_step);
+        auto file = KvtFileWriter::create(*recording, options, {first_step, end_step});
         if (!file) return file.error();
         for (;;) {
-            const auto more = file->append(end_step);
+            const auto more = file->append();
             if (!more) return more.error();
             if (!*more) return file->close();
         }

@@ -74,10 +74,19 @@ private:
     bool m_good = true;
 };
 
-std::string LaneStateCode::encode(const LaneState& state) {
+// The finishing steps of splitmix64 (Steele, Lea, Flood 2014): without the key nobody can try out what was hashed.
+std::uint64_t StateChange::hash(std::uint64_t hash) const {
+    if (hash_key == 0 || hash == 0) return hash;
+    hash = (hash ^ hash_key) + 0x9E3779B97F4A7C15u;
+    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
+    hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
+    return hash ^ (hash >> 31) ^ hash_key;
+}
+
+std::string LaneStateCode::encode(const LaneState& state, const StateChange& change) {
     std::string out;
     for (const std::uint64_t number :
-         {code_version, std::uint64_t{state.m_block_size}, std::uint64_t{state.m_step}, std::uint64_t{state.m_used},
+         {code_version, std::uint64_t{state.m_block_size}, std::uint64_t{change.step(state.m_step)}, std::uint64_t{state.m_used},
           std::uint64_t{state.m_cached}, std::uint64_t{state.m_host}, state.m_filled, state.m_saved, std::uint64_t{state.m_groups},
           std::uint64_t{state.m_hashed}})
         put_number(out, number);
@@ -90,10 +99,10 @@ std::string LaneStateCode::encode(const LaneState& state) {
     put_column(out, blocks, [](const BlockState& b) { return b.logical; });
     put_column(out, blocks, [](const BlockState& b) { return b.filled; });
     put_column(out, blocks, [](const BlockState& b) { return b.group; });
-    put_indices(out, blocks, [](const BlockState& b) { return b.born; });
-    put_indices(out, blocks, [](const BlockState& b) { return b.last_use; });
-    put_column(out, blocks, [](const BlockState& b) { return b.hash; });
-    put_column(out, blocks, [](const BlockState& b) { return b.parent_hash; });
+    put_indices(out, blocks, [&](const BlockState& b) { return change.step(b.born); });
+    put_indices(out, blocks, [&](const BlockState& b) { return change.step(b.last_use); });
+    put_column(out, blocks, [&](const BlockState& b) { return change.hash(b.hash); });
+    put_column(out, blocks, [&](const BlockState& b) { return change.hash(b.parent_hash); });
     put_indices(out, blocks, [](const BlockState& b) { return b.m_more; });
     put_column(out, blocks, [](const BlockState& b) { return b.m_more_count; });
 
@@ -123,7 +132,7 @@ std::string LaneStateCode::encode(const LaneState& state) {
         put_number(out, one.m_stored.size());
         for (const auto& stored : one.m_stored) {
             put_number(out, stored.logical);
-            put_number(out, stored.hash);
+            put_number(out, change.hash(stored.hash));
         }
     }
 

@@ -7,14 +7,27 @@
 #include "engine/record/lane_state.h"
 #include "engine/record/result.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace kvloupe {
 
+// How a state is told differently: by a file that begins in the middle of a recording, or that hides what was hashed.
+struct StateChange {
+    std::uint32_t first_step = 0;  // steps count from here; what was earlier becomes 0
+    std::uint64_t hash_key = 0;    // hashes become other numbers, equal ones equal numbers; 0: they stay
+
+    std::uint32_t step(std::uint32_t step) const {
+        return step == BlockState::no_step ? step : step - std::min(step, first_step);
+    }
+    std::uint64_t hash(std::uint64_t hash) const;
+};
+
 class LaneStateCode {
 public:
-    static std::string encode(const LaneState& state);
+    static std::string encode(const LaneState& state, const StateChange& change = {});
 
     // Errors: bytes that no encode() wrote, or a state of another pool (`blocks` blocks of `block_size` slots, as the lane has
     // them). What comes back keeps the invariants that LaneState relies on: indices lie inside, lists end.

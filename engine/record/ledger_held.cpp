@@ -10,7 +10,7 @@ namespace kvloupe {
 namespace {
 
 LaneState before_release(const LaneRecord& lane, std::size_t step) {
-    LaneState state = step > 0 ? lane.state_after(step - 1) : LaneState(lane.info().blocks, lane.info().block_size);
+    LaneState state = lane.state_before(step);
     const std::uint64_t end = release_begin(lane, step);
     state.begin_step(static_cast<std::uint32_t>(step));
     for (std::uint64_t e = lane.step(step).events.begin; e < end; ++e) state.apply(lane.events()[e]);

@@ -13,22 +13,30 @@ LaneRecord::LaneRecord(LaneInfo info, std::shared_ptr<const VocabularyText> voca
 
 LaneRecord::~LaneRecord() = default;
 
-LaneRecord::KeyFrame LaneRecord::key_frame_before(std::size_t step) const {
+LaneRecord::KeyFrame LaneRecord::key_frame_before(std::int64_t step) const {
     if (m_frames) return m_frames->at_or_before(step);
     // Frames are ascending in step.
     std::size_t low = 0;
     std::size_t high = m_key_frames.size();
     while (low < high) {
         const std::size_t middle = low + (high - low) / 2;
-        if (m_key_frames[middle].step <= static_cast<std::int64_t>(step)) low = middle + 1;
+        if (m_key_frames[middle].step <= step) low = middle + 1;
         else high = middle;
     }
     return low == 0 ? KeyFrame() : m_key_frames[low - 1];
 }
 
+LaneState LaneRecord::empty_state() const { return LaneState(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size); }
+
+LaneState LaneRecord::state_before(std::size_t step) const {
+    if (step > 0) return state_after(step - 1);
+    const KeyFrame frame = key_frame_before(-1);
+    return frame.state ? *frame.state : empty_state();
+}
+
 LaneState LaneRecord::state_after(std::size_t step) const {
-    const KeyFrame frame = key_frame_before(step);
-    LaneState state = frame.state ? *frame.state : LaneState(m_info.kv_cache ? m_info.blocks : 0, m_info.block_size);
+    const KeyFrame frame = key_frame_before(static_cast<std::int64_t>(step));
+    LaneState state = frame.state ? *frame.state : empty_state();
     for (auto next = static_cast<std::size_t>(frame.step + 1); next <= step; ++next) {
         state.begin_step(static_cast<std::uint32_t>(next));
         const LogRange events = m_steps[next].events;

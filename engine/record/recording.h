@@ -170,6 +170,10 @@ public:
     // State of pool, tables and sequences after the step: nearest key frame + events since. Any thread.
     // step < step_count(). Cost is bounded by the key-frame distance, not by the length of the recording.
     LaneState state_after(std::size_t step) const;
+    // What the step found. At step 0 an empty pool, or in a cut of a longer recording what its key frame says.
+    LaneState state_before(std::size_t step) const;
+    // The lane is a cut: step 0 found something that no event here tells of.
+    bool begins_later() const { return m_frames && m_frames->at_or_before(-1).state; }
 
     // Why parts of a file's record could not be read, one sentence, or "" (any thread). What is missing is empty.
     std::string damage() const { return m_frames ? m_frames->damage() : std::string(); }
@@ -192,7 +196,7 @@ public:
     public:
         virtual ~StoredFrames() = default;
         // The last one at or before `step`; without a state where there is none.
-        virtual KeyFrame at_or_before(std::size_t step) = 0;
+        virtual KeyFrame at_or_before(std::int64_t step) = 0;
         virtual std::string damage() const = 0;
     };
 
@@ -200,7 +204,8 @@ private:
     friend class LaneWriter;
     friend class KvtReader;
 
-    KeyFrame key_frame_before(std::size_t step) const;
+    KeyFrame key_frame_before(std::int64_t step) const;
+    LaneState empty_state() const;
 
     LaneInfo m_info;
     std::shared_ptr<const VocabularyText> m_vocabulary;

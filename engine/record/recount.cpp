@@ -103,7 +103,7 @@ Recount recount(const Recording& recording, const LaneRecord& lane, std::size_t 
         return result;
     }
     const std::vector<std::uint64_t> written = written_in_the_end(recording, lane, steps);
-    LaneState state(lane.info().blocks, lane.info().block_size);
+    LaneState state = lane.state_before(0);
     ReservedSlots reserved(written);
     for (std::size_t i = 0; i < steps; ++i) {
         const StepRecord& step = lane.step(i);

@@ -161,7 +161,7 @@ std::string blocks_json(const Recording& recording) {
         const LaneRecord& lane = *recording.lanes()[i];
         const SequenceNames names(recording, lane);
         json += (i ? ",\n" : "\n") + std::string("{\"name\":") + quoted(lane.info().name) + ",\"steps\":[";
-        LaneState state(lane.info().kv_cache ? lane.info().blocks : 0, lane.info().block_size);
+        LaneState state = lane.state_before(0);
         Queues queues(recording, lane);
         for (std::size_t s = 0, end = lane.step_count(); s < end; ++s) {
             const StepRecord& step = lane.step(s);

@@ -2,7 +2,10 @@
 //
 // trace.json: Chrome Trace Events (FORMATS 2.6), readable by Perfetto and chrome://tracing.
 // Each lane is two processes. "NAME engine": thread 1 has a slice per step with the slices of its stages inside, thread
-// 2 instants of what the cache and the scheduler decided; counters kv_blocks (used, cached, free), running, waiting.
+// 2 instants of what the cache and the scheduler decided,
+// 3 and 4 where copies came from and went, each copy a slice on both with a flow between them; counters kv_blocks (used, cached,
+// free), running, waiting, hit_rate (of all tokens asked for so far). A flow leads from a request's admission to the step that
+// gave its first token.
 // "NAME requests": one async track per sequence with its phases queued, prefill, decode, preempted, swapped out inside.
 // Stage records hold durations, not starts: inside a step stages stand one behind the other in the order they ran.
 //
@@ -10,18 +13,15 @@
 // beginning say what was left out. Rejected: cutting off the end, because the end is what a long run is looked at for.
 #include "engine/record/results.h"
 #include "engine/record/results_text.h"
+#include "engine/record/results_trace_parts.h"
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
+#include <cstdio>
 
 namespace kvloupe {
 
 namespace {
-
-std::string trace_string(const std::string& text) {
-    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 // How much is written; each level leaves out more.
 struct Detail {
@@ -34,7 +34,7 @@ struct Detail {
         if (stages == by_layer) return "";
         std::string text = stages == by_kind ? "stages are summed over the layers of a step" : "the stages of steps";
         if (stride > 1) text += "; " + std::to_string(stride) + " steps are drawn as one";
-        if (!instants) text += "; decisions of cache and scheduler";
+        if (!instants) text += "; decisions of cache and scheduler, copies and flows";
         return text;
     }
     void coarsen() {
@@ -61,51 +61,32 @@ std::uint64_t least_size(const Recording& recording, const Detail& detail) {
     return slices * least_stage_bytes;
 }
 
-class Trace {
-public:
-    explicit Trace(std::uint64_t limit) : m_limit(limit) {}
-
-    // One event from its fields ("\"ph\":\"X\",…"); false once the limit is reached.
-    bool add(const std::string& fields) {
-        if (m_events.size() + fields.size() + 4 > m_limit) {
-            m_full = true;
-            return false;
-        }
-        if (!m_events.empty()) m_events += ",\n";
-        m_events += '{' + fields + '}';
-        return true;
-    }
-    bool full() const { return m_full; }
-    std::size_t size() const { return m_events.size(); }
-    std::string take() { return std::move(m_events); }
-
-private:
-    std::uint64_t m_limit;
-    std::string m_events;
-    bool m_full = false;
-};
-
-std::string head(const char* phase, std::uint64_t ns, std::size_t process, int thread) {
-    return std::string("\"ph\":\"") + phase + "\",\"ts\":" + microseconds(ns) + ",\"pid\":" + std::to_string(process) +
-           ",\"tid\":" + std::to_string(thread);
-}
-
-void add_metadata(Trace& trace, const char* what, std::size_t process, int thread, const std::string& name) {
+void add_metadata(TraceText& trace, const char* what, std::size_t process, int thread, const std::string& name) {
     trace.add(std::string("\"ph\":\"M\",\"name\":\"") + what + "\",\"pid\":" + std::to_string(process) +
               ",\"tid\":" + std::to_string(thread) + ",\"args\":{\"name\":" + trace_string(name) + "}");
 }
 
-void add_slice(Trace& trace, const std::string& name, std::uint64_t ns, std::uint64_t duration, std::size_t process,
-               const std::string& arguments) {
-    trace.add(head("X", ns, process, 1) + ",\"dur\":" + microseconds(duration) + ",\"name\":" + trace_string(name) +
-              ",\"args\":{" + arguments + "}");
+std::string slice_fields(const std::string& head, const std::string& name, std::uint64_t duration, const std::string& arguments) {
+    return head + ",\"dur\":" + microseconds(duration) + ",\"name\":" + trace_string(name) + ",\"args\":{" + arguments + "}";
 }
 
-void add_counters(Trace& trace, const LaneRecord& lane, std::size_t process, std::size_t steps, std::size_t stride) {
+void add_slice(TraceText& trace, const std::string& name, std::uint64_t ns, std::uint64_t duration, std::size_t process,
+               const std::string& arguments) {
+    trace.add(slice_fields(trace_head("X", ns, process, 1), name, duration, arguments));
+}
+
+std::string percent(std::uint64_t part, std::uint64_t whole) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.3f", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+    return text;
+}
+
+void add_counters(TraceText& trace, const LaneRecord& lane, std::size_t process, std::size_t steps, std::size_t stride) {
     const auto point = [&](const char* name, std::uint64_t ns, const std::string& values) {
-        trace.add(head("C", ns, process, 0) + ",\"name\":\"" + name + "\",\"args\":{" + values + "}");
+        trace.add(trace_head("C", ns, process, 0) + ",\"name\":\"" + name + "\",\"args\":{" + values + "}");
     };
     std::array<std::uint32_t, 5> last{};
+    std::uint64_t hit = 0, queried = 0;  // tokens, since the beginning
     for (std::size_t s = 0; s < steps; s += stride) {
         const StepRecord& step = lane.step(s);
         const bool is_last = s + stride >= steps;  // held to the end by a last point
@@ -119,10 +100,16 @@ void add_counters(Trace& trace, const LaneRecord& lane, std::size_t process, std
         if (s == 0 || is_last || now[3] != last[3]) point("running", ns, "\"requests\":" + std::to_string(now[3]));
         if (s == 0 || is_last || now[4] != last[4]) point("waiting", ns, "\"requests\":" + std::to_string(now[4]));
         last = now;
+        const std::uint64_t before = queried;
+        for (std::size_t i = s; i < std::min(s + stride, steps); ++i) {
+            hit += lane.step(i).hit_tokens;
+            queried += lane.step(i).queried_tokens;
+        }
+        if (queried > 0 && (queried != before || is_last)) point("hit_rate", ns, "\"percent\":" + percent(hit, queried));
     }
 }
 
-void add_stages(Trace& trace, const LaneRecord& lane, const StepRecord& step, std::size_t process, bool by_layer) {
+void add_stages(TraceText& trace, const LaneRecord& lane, const StepRecord& step, std::size_t process, bool by_layer) {
     std::vector<StageRecord> stages;
     const LogRange range = lane.stages_of(step.step.value);
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
@@ -169,9 +156,24 @@ bool is_decision(EventKind kind) {
     }
 }
 
-void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane, std::size_t process,
+// A copy as a slice on the track of sources and one on that of destinations, bound by a flow. `free`: when the one before ended.
+void add_copy(TraceText& trace, const Event& event, std::uint64_t index, std::uint64_t ns, std::size_t process, std::uint64_t& free) {
+    ns = std::max(ns, free);
+    const std::uint64_t shown = std::max<std::uint64_t>(event.duration_ns, 1);  // a flow binds to a slice that lasts
+    free = ns + shown;
+    const std::string arguments = "\"event\":" + std::to_string(index) + ",\"slots\":" + std::to_string(event.tokens) +
+                                  ",\"duration_us\":" + microseconds(event.duration_ns);
+    const std::string id = std::to_string(process) + ":" + std::to_string(index);
+    constexpr const char* next = "},\n{";
+    trace.add(slice_fields(trace_head("X", ns, process, 3), "block " + std::to_string(event.block.value), shown, arguments) + next +
+              slice_fields(trace_head("X", ns, process, 4), "block " + std::to_string(event.other), shown, arguments) + next +
+              flow_fields({"s", "copy", id, ns, process, 3}) + next + flow_fields({"f", "copy", id, ns, process, 4}));
+}
+
+void add_steps(TraceText& trace, const Recording& recording, const LaneRecord& lane, std::size_t process,
                const Detail& detail) {
     const std::size_t steps = lane.step_count();
+    std::uint64_t copied = 0;
     for (std::size_t s = 0; s < steps && !trace.full(); s += detail.stride) {
         const std::size_t last = std::min(s + detail.stride, steps) - 1;
         const StepRecord& step = lane.step(s);
@@ -191,7 +193,8 @@ void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane,
         for (std::uint64_t e = step.events.begin; e < lane.step(last).events.end; ++e) {
             const Event& event = lane.events()[e];
             if (!is_decision(event.kind)) continue;
-            trace.add(head("i", step.start_ns + event.offset_ns, process, 2) + ",\"s\":\"t\",\"name\":\"" +
+            if (event.kind == EventKind::copy_on_write) add_copy(trace, event, e, step.start_ns + event.offset_ns, process, copied);
+            trace.add(trace_head("i", step.start_ns + event.offset_ns, process, 2) + ",\"s\":\"t\",\"name\":\"" +
                       std::string(name_of(event.kind)) +
                       "\",\"args\":{\"cause\":" + trace_string(describe_event(recording, lane, e)) + "}");
         }
@@ -199,112 +202,16 @@ void add_steps(Trace& trace, const Recording& recording, const LaneRecord& lane,
     add_counters(trace, lane, process, steps, detail.stride);
 }
 
-constexpr const char* swapped_out = "swapped out";
-
-// The phases of one sequence as they follow each other.
-struct Track {
-    struct Phase {
-        const char* name;
-        std::uint64_t begin, end;
-    };
-    std::vector<Phase> phases;
-    const char* open = nullptr;
-    std::uint64_t since = 0;
-    bool has_token = false;
-    bool decodes = false;
-
-    void enter(const char* name, std::uint64_t ns) {
-        if (open) phases.push_back({open, since, std::max(since, ns)});
-        open = name;
-        since = ns;
-        decodes = false;
-    }
-};
-
-std::vector<Track> tracks_of(const LaneRecord& lane) {
-    std::vector<Track> tracks(lane.sequences().size());
-    const std::size_t steps = lane.step_count();
-    std::vector<std::uint32_t> sampled;  // sequences with an output token in the step
-    for (std::size_t s = 0; s < steps; ++s) {
-        const StepRecord& step = lane.step(s);
-        const std::uint64_t end = step.start_ns + step.duration_ns;
-        sampled.clear();
-        for (std::uint64_t t = step.tokens.begin; t < step.tokens.end; ++t) {
-            const TokenRecord& token = lane.tokens()[t];
-            if (token.source == TokenRecord::prompt || token.sequence.value >= tracks.size()) continue;
-            sampled.push_back(token.sequence.value);
-        }
-        for (std::uint64_t e = step.events.begin; e < step.events.end; ++e) {
-            const Event& event = lane.events()[e];
-            if (event.sequence.value >= tracks.size()) continue;
-            Track& track = tracks[event.sequence.value];
-            const std::uint64_t ns = step.start_ns + event.offset_ns;
-            switch (event.kind) {
-            case EventKind::arrive: track.enter("queued", ns); break;
-            case EventKind::resume:
-                if (event.cause == Cause::swapped_in && track.has_token) {  // it goes on where it was
-                    track.enter("decode", ns);
-                    track.decodes = true;
-                    break;
-                }
-                [[fallthrough]];
-            case EventKind::admit:
-            case EventKind::fork: track.enter("prefill", ns); break;
-            case EventKind::preempt: track.enter("preempted", ns); break;
-            case EventKind::swap_out:
-                if (track.open) track.open = swapped_out;  // and not merely preempted
-                break;
-            case EventKind::reject:
-            case EventKind::finish: track.enter(nullptr, ns); break;
-            default: break;
-            }
-        }
-        for (const std::uint32_t sequence : sampled) {
-            Track& track = tracks[sequence];
-            track.has_token = true;
-            if (!track.open || track.decodes || track.open == swapped_out) continue;
-            track.enter("decode", end);
-            track.decodes = true;
-        }
-        if (s + 1 == steps)
-            for (Track& track : tracks)
-                if (track.open) track.enter(nullptr, end);
-    }
-    return tracks;
-}
-
-// Returns the number of sequences that did not fit.
-std::size_t add_requests(Trace& trace, const Recording& recording, const LaneRecord& lane, std::size_t lane_index) {
-    const std::size_t process = 2 * lane_index + 2;
-    const SequenceNames names(recording, lane);
-    const std::vector<Track> tracks = tracks_of(lane);
-    std::size_t left_out = 0;
-    for (std::uint32_t i = 0; i < tracks.size(); ++i) {
-        const Track& track = tracks[i];
-        if (track.phases.empty()) continue;
-        const std::string id =
-            ",\"cat\":\"request\",\"id\":\"" + std::to_string(lane_index) + ":" + std::to_string(i) + "\",\"name\":";
-        const std::string name = trace_string(names.name(SequenceId(i)));
-        std::string text = head("b", track.phases.front().begin, process, 1) + id + name + "},\n{";
-        for (const Track::Phase& phase : track.phases) {
-            const std::string phase_name = std::string("\"") + phase.name + "\"},\n{";
-            text += head("b", phase.begin, process, 1) + id + phase_name;
-            text += head("e", phase.end, process, 1) + id + phase_name;
-        }
-        text += head("e", track.phases.back().end, process, 1) + id + name;
-        if (!trace.add(text)) ++left_out;
-    }
-    return left_out;
-}
-
 std::string events_of(const Recording& recording, std::uint64_t limit, const Detail& detail, bool& fits,
                       std::size_t& sequences_left_out) {
-    Trace trace(limit);
+    TraceText trace(limit);
     for (std::size_t i = 0; i < recording.lanes().size(); ++i) {
         const std::string& name = recording.lanes()[i]->info().name;
         add_metadata(trace, "process_name", 2 * i + 1, 0, name + " engine");
         add_metadata(trace, "thread_name", 2 * i + 1, 1, "steps");
         add_metadata(trace, "thread_name", 2 * i + 1, 2, "decisions");
+        add_metadata(trace, "thread_name", 2 * i + 1, 3, "copies from");
+        add_metadata(trace, "thread_name", 2 * i + 1, 4, "copies to");
         add_metadata(trace, "process_name", 2 * i + 2, 0, name + " requests");
     }
     for (std::size_t i = 0; i < recording.lanes().size() && !trace.full(); ++i)
@@ -312,7 +219,7 @@ std::string events_of(const Recording& recording, std::uint64_t limit, const Det
     sequences_left_out = 0;
     const bool steps_fit = !trace.full();
     for (std::size_t i = 0; i < recording.lanes().size() && steps_fit; ++i)
-        sequences_left_out += add_requests(trace, recording, *recording.lanes()[i], i);
+        sequences_left_out += add_trace_requests(trace, recording, i, detail.instants);
     fits = steps_fit && sequences_left_out == 0;
     return trace.take();
 }

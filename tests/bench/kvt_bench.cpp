@@ -34,7 +34,8 @@ double resident_mib() {
 }
 
 std::shared_ptr<const Recording> recording_of(std::uint64_t events) {
-    DemoSharingOptions options = DemoSharingOptions::large(UINT32_MAX, 65536);
+    // Every step tells of some hundred events; requests are made up for as many steps as may be needed.
+    DemoSharingOptions options = DemoSharingOptions::large(static_cast<std::uint32_t>(events / 150 + 1000), 65536);
     DemoSharingSession session(options);
     const LaneRecord& lane = *session.recording()->lanes()[0];
     while (lane.events().size() < events && session.step()) {}
@@ -91,8 +92,8 @@ void read(const std::string& path) {
         (void)lane.state_after(step);
         cold.push_back(seconds_since(at) * 1e3);
     }
-    std::printf("seek       400 random steps: median %.2f ms, 95th percentile %.2f ms, largest %.2f ms\n", percentile_of(cold, .5),
-                percentile_of(cold, .95), cold.back());
+    const double median = percentile_of(cold, .5), slow = percentile_of(cold, .95);
+    std::printf("seek       400 random steps: median %.2f ms, 95th percentile %.2f ms, largest %.2f ms\n", median, slow, cold.back());
     for (std::size_t i = 0; i < lane.events().size(); i += 4096) (void)lane.events()[i];
     for (std::size_t i = 0; i < lane.step_count(); i += 256) (void)lane.step(i);
     std::printf("memory     all events and steps read: %.0f MiB more than before, file %.0f MiB (%.2f times)\n", resident_mib() - before,
@@ -102,17 +103,24 @@ void read(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
+    if (argc == 3 && std::string(argv[1]) == "--read") {  // a process of its own: its memory is the file's
+        read(argv[2]);
+        return 0;
+    }
     const double millions = argc > 1 ? std::strtod(argv[1], nullptr) : 10;
     const std::string folder = argc > 2 ? argv[2] : std::filesystem::temp_directory_path().string();
     const std::string path = folder + "/kvloupe-bench.kvt", small = folder + "/kvloupe-bench-small.kvt";
     {
         const auto begin = Clock::now();
         const auto recording = recording_of(static_cast<std::uint64_t>(millions * 1e6));
-        std::printf("generate   %.1f s, %.0f MiB in memory (events %zu B each)\n", seconds_since(begin),
-                    static_cast<double>(recording->memory_bytes()) / (1 << 20), sizeof(Event));
+        const LaneRecord& lane = *recording->lanes()[0];
+        std::printf("generate   %.1f s, an event takes %zu B in memory; the whole recording %.0f MiB, %.1f B per event\n", seconds_since(begin),
+                    sizeof(Event), static_cast<double>(recording->memory_bytes()) / (1 << 20),
+                    static_cast<double>(recording->memory_bytes()) / static_cast<double>(lane.events().size()));
         write(recording, path);
     }
-    read(path);
+    if (std::system(("'" + std::string(argv[0]) + "' --read '" + path + "'").c_str()) != 0) return 1;
     {
         const auto recording = recording_of(1'000'000);
         write(recording, small);

@@ -8,6 +8,7 @@
 #include "tests/support/demo_sharing.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -69,6 +70,31 @@ std::string pairing_error(const Json& trace) {
     }
     for (const auto& [id, names] : open)
         if (!names.empty()) return id + " stays open";
+    return {};
+}
+
+// "" if every flow has a beginning and an end, in this order, and each lies in a slice of its thread.
+std::string flow_error(const Json& trace) {
+    std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
+    std::map<std::string, std::vector<const Json*>> flows;
+    for (const Json& event : trace["traceEvents"]) {
+        if (event["ph"] == "X")
+            slices[{event["pid"], event["tid"]}].push_back({event["ts"].get<double>(), event["ts"].get<double>() + event["dur"].get<double>()});
+        if (event["ph"] == "s" || event["ph"] == "f") flows[event["cat"].get<std::string>() + event["id"].get<std::string>()].push_back(&event);
+    }
+    for (auto& [thread, list] : slices) std::sort(list.begin(), list.end());
+    for (const auto& [id, ends] : flows) {
+        if (ends.size() != 2 || (*ends[0])["ph"] != "s" || (*ends[1])["ph"] != "f") return id + " does not begin and end once";
+        if ((*ends[0])["ts"].get<double>() > (*ends[1])["ts"].get<double>()) return id + " goes back in time";
+        if ((*ends[1])["bp"] != "e" || (*ends[0])["name"] != (*ends[1])["name"]) return id + " does not bind";
+        for (const Json* end : ends) {
+            const double at = (*end)["ts"];
+            const auto& list = slices[{(*end)["pid"], (*end)["tid"]}];
+            bool bound = false;
+            for (auto slice = list.begin(); slice != list.end() && slice->first <= at && !bound; ++slice) bound = at < slice->second;
+            if (!bound) return id + " has an end outside of all slices";
+        }
+    }
     return {};
 }
 
@@ -177,6 +203,7 @@ void limitIsKeptAndWhatIsMissingIsSaid(Check& check, const LimitIsKeptAndWhatIsM
     CHECK_THAT(trace["traceEvents"][0]["name"].get<std::string>().find("Left out: ") == 0);
     CHECK_OR_SAY(nesting_error(trace).empty(), nesting_error(trace));
     CHECK_OR_SAY(pairing_error(trace).empty(), pairing_error(trace));
+    CHECK_OR_SAY(flow_error(trace).empty(), flow_error(trace));
     // Requests are kept as long as anything can be.
     if (row.limit >= 60000) CHECK_EQUAL(count_names(trace, "b")["decode"], 13);
 }
@@ -219,6 +246,51 @@ void sharingLanesShowPreemptionAndSwapping(Check& check) {
     CHECK_THAT(count_names(trace, "i")["swap_out"] > 0);
 }
 
+void flowsLeadFromAdmissionToFirstTokenAndFromCopyToCopy(Check& check) {
+    DemoSharingOptions options;
+    options.lanes = {"paged", "grow"};
+    const auto recording = demo_sharing_recording(options);
+    const Json trace = Json::parse(trace_json(*recording, no_limit));
+    CHECK_OR_SAY(flow_error(trace).empty(), flow_error(trace));
+    CHECK_OR_SAY(nesting_error(trace).empty(), nesting_error(trace));
+    std::size_t copies = 0, first_tokens = 0;
+    for (const auto& lane : recording->lanes()) {
+        std::vector<bool> admitted(lane->sequences().size()), given(lane->sequences().size());
+        for (std::size_t e = 0; e < lane->events().size(); ++e) {
+            const Event& event = lane->events()[e];
+            copies += event.kind == EventKind::copy_on_write;
+            if (event.kind == EventKind::admit) admitted[event.sequence.value] = true;
+        }
+        for (std::size_t t = 0; t < lane->tokens().size(); ++t) {
+            const TokenRecord& token = lane->tokens()[t];
+            if (token.source != TokenRecord::prompt) given[token.sequence.value] = true;
+        }
+        for (std::size_t i = 0; i < given.size(); ++i) first_tokens += admitted[i] && given[i];
+    }
+    CHECK_THAT(copies > 0 && first_tokens > 10);
+    for (const char* end : {"s", "f"}) {
+        CHECK_EQUAL(count_names(trace, end)["copy"], static_cast<int>(copies));
+        CHECK_EQUAL(count_names(trace, end)["first token"], static_cast<int>(first_tokens));
+    }
+    CHECK_THAT(count_names(trace, "C")["hit_rate"] > 5);
+}
+
+void theHitRateEndsAsTheSummaryHasIt(Check& check) {
+    DemoSharingOptions options;
+    options.lanes = {"paged"};
+    const auto recording = demo_sharing_recording(options);
+    std::uint64_t hit = 0, queried = 0;
+    for (std::size_t s = 0; s < recording->lanes()[0]->step_count(); ++s) {
+        hit += recording->lanes()[0]->step(s).hit_tokens;
+        queried += recording->lanes()[0]->step(s).queried_tokens;
+    }
+    double shown = -1;
+    const Json trace = Json::parse(trace_json(*recording, no_limit));
+    for (const Json& event : trace["traceEvents"])
+        if (event["ph"] == "C" && event["name"] == "hit_rate") shown = event["args"]["percent"];
+    CHECK_THAT(queried > 0 && std::abs(shown - 100.0 * static_cast<double>(hit) / static_cast<double>(queried)) < 0.001);
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
@@ -230,5 +302,7 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(limitIsKeptAndWhatIsMissingIsSaid), limitIsKeptAndWhatIsMissingIsSaid_cases());
     claims.add(CLAIM(fullTraceSaysNothingIsMissing));
     claims.add(CLAIM(sharingLanesShowPreemptionAndSwapping));
+    claims.add(CLAIM(flowsLeadFromAdmissionToFirstTokenAndFromCopyToCopy));
+    claims.add(CLAIM(theHitRateEndsAsTheSummaryHasIt));
     return claims.rows();
 }
