@@ -67,6 +67,7 @@ void DifferenceView::compute() {
 void DifferenceView::showDiff(RecordingDiff diff) {
     m_of = m_computing;
     m_model->show(std::move(diff), QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label());
+    explain();
     if (m_model->rowCount() > 0) {
         if (isEmptyShown()) setEmpty({});
         limitTexts();
@@ -75,7 +76,6 @@ void DifferenceView::showDiff(RecordingDiff diff) {
     } else {
         setEmpty(tr("Nothing differs: configuration, numbers, tokens, block tables and logits are the same."));
     }
-    explain();
     if (m_wanted) jump(*std::exchange(m_wanted, std::nullopt));
 }
 
