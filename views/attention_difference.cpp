@@ -47,34 +47,61 @@ QString AttentionView::differenceCsv(const AttentionRow& row, std::uint32_t key)
                                         QString::number(static_cast<double>(*differenceAt(row, key)), 'g', 7));
 }
 
-// As imageOf(): of rows that share a line of pixels the newest, of keys that share a column the largest difference. Null where no row
-// was recorded in both.
-QImage AttentionView::differenceImage(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there,
-                                      int width, int height) const {
+DifferenceGrid AttentionView::differenceGrid(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there,
+                                             int width, int height) const {
     const int extent = static_cast<int>(here.size());
     if (extent == 0 || there.empty() || width < 1 || height < 1) return {};
-    const int columns = std::min(extent, width), lines = std::min(extent, height);
-    QImage image(columns, lines, QImage::Format_RGB32);
-    image.fill(palette_().panel);
+    DifferenceGrid grid{std::min(extent, width), std::min(extent, height), {}, 0};
+    grid.values.assign(static_cast<std::size_t>(grid.columns) * static_cast<std::size_t>(grid.lines), 0);
     bool any = false;
-    for (int y = 0; y < lines; ++y) {
-        const auto last = static_cast<std::size_t>((static_cast<qint64>(y) + 1) * extent / lines) - 1;
+    for (int y = 0; y < grid.lines; ++y) {
+        const auto last = static_cast<std::size_t>((static_cast<qint64>(y) + 1) * extent / grid.lines) - 1;
         const AttentionRow *row = here[last], *other = last < there.size() ? there[last] : nullptr;
         if (!row || !other) continue;
         any = true;
-        auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
-        for (int x = 0; x < columns; ++x) {
-            const auto begin = static_cast<std::uint32_t>(static_cast<qint64>(x) * extent / columns);
-            const auto end = static_cast<std::uint32_t>((static_cast<qint64>(x) + 1) * extent / columns);
-            float largest = 0;
+        float* line = &grid.values[static_cast<std::size_t>(y) * static_cast<std::size_t>(grid.columns)];
+        for (int x = 0; x < grid.columns; ++x) {
+            const auto begin = static_cast<std::uint32_t>(static_cast<qint64>(x) * extent / grid.columns);
+            const auto end = static_cast<std::uint32_t>((static_cast<qint64>(x) + 1) * extent / grid.columns);
             for (std::uint32_t key = begin; key < end; ++key)
                 if (const auto difference = attentionDifference(m_index, *row, m_thereIndex, *other, key);
-                    difference && std::abs(*difference) > std::abs(largest))
-                    largest = *difference;
-            line[x] = differenceShade(palette_(), static_cast<double>(largest)).rgb();
+                    difference && std::abs(*difference) > std::abs(line[x]))
+                    line[x] = *difference;
+            grid.largest = std::max(grid.largest, std::abs(line[x]));
         }
     }
-    return any ? image : QImage();
+    return any ? grid : DifferenceGrid();
+}
+
+QImage AttentionView::imageOfDifference(const DifferenceGrid& grid) const {
+    if (grid.values.empty()) return {};
+    QImage image(grid.columns, grid.lines, QImage::Format_RGB32);
+    const float* value = grid.values.data();
+    for (int y = 0; y < grid.lines; ++y) {
+        auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));
+        for (int x = 0; x < grid.columns; ++x) line[x] = differenceShade(palette_(), static_cast<double>(*value++), m_reach).rgb();
+    }
+    return image;
+}
+
+// One scale for all heads, so that they can be compared.
+void AttentionView::buildDifferenceImages(int width, int height) {
+    const double pixels = devicePixelRatioF();
+    std::vector<DifferenceGrid> wall(m_wall.size());
+    m_there = rowsThere(cursor()->layer(), cursor()->head());
+    const DifferenceGrid head = differenceGrid(m_rows, m_there, width, height);
+    float largest = head.largest;
+    for (std::uint32_t layer = 0; layer < m_layers; ++layer)
+        for (std::uint32_t h = 0; h < m_heads; ++h) {
+            if (!m_index.recorded(layer, h, m_step)) continue;
+            DifferenceGrid& grid = wall[std::size_t{layer} * m_heads + h];
+            grid = differenceGrid(m_index.rows(layer, h, m_step), rowsThere(layer, h), static_cast<int>(m_places.cellWidth * pixels),
+                                  static_cast<int>(m_places.cellHeight * pixels));
+            largest = std::max(largest, grid.largest);
+        }
+    m_reach = differenceReach(static_cast<double>(largest));
+    m_head = imageOfDifference(head);
+    for (std::size_t i = 0; i < wall.size(); ++i) m_wall[i] = imageOfDifference(wall[i]);
 }
 
 void AttentionView::paintDifferenceSide(const Canvas& canvas, const QRectF& side, const AttentionRow& row) const {
@@ -104,7 +131,10 @@ void AttentionView::paintDifferenceSide(const Canvas& canvas, const QRectF& side
     std::partial_sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(shown), keys.end(),
                       [&](std::uint32_t a, std::uint32_t b) { return std::abs(difference(a)) > std::abs(difference(b)); });
     const double most = shown ? std::max(std::abs(difference(keys[0])), 1e-9) : 1.0;
-    const double label = canvas.u(34), words = std::min(canvas.u(52), side.width() * 0.3), value = canvas.u(64);
+    const double label = canvas.u(34), words = std::min(canvas.u(52), side.width() * 0.3), value = canvas.u(80);
+    if (shown == 0 || difference(keys[0]) == 0)
+        canvas.text(QRectF(side.left(), y, side.width(), line), tr("none: both rows are the same"), {11, QFont::Normal, colours.ink2, false});
+    const int decimals = std::clamp(static_cast<int>(std::ceil(-std::log10(most))) + 1, 3, 8);
     for (std::size_t i = 0; i < shown && difference(keys[i]) != 0; ++i, y += line) {
         const double now = difference(keys[i]);
         canvas.text(QRectF(side.left(), y, label - canvas.u(6), line), QString::number(keys[i]), {11, QFont::Normal, colours.ink2, false},
@@ -116,7 +146,7 @@ void AttentionView::paintDifferenceSide(const Canvas& canvas, const QRectF& side
         canvas.painter().fillRect(track, colours.free);
         canvas.painter().fillRect(QRectF(now < 0 ? track.center().x() - reach : track.center().x(), track.top(), reach, track.height()),
                                   now < 0 ? colours.there : colours.here);
-        canvas.number(QRectF(side.right() - value, y, value, line), Origin::derived, signedWeight(now, 3), {11});
+        canvas.number(QRectF(side.right() - value, y, value, line), Origin::derived, signedWeight(now, decimals), {11});
     }
 }
 

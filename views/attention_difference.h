@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <optional>
+#include <vector>
 
 namespace kvloupe {
 
@@ -20,9 +21,26 @@ inline std::optional<float> attentionDifference(const AttentionIndex& hereIndex,
     return hereIndex.weight(here, key) - thereIndex.weight(there, key);
 }
 
-// By the square root of its size, so that 0.01 is still seen.
-inline QColor differenceShade(const Palette& colours, double difference) {
-    return colours.differenceColour(difference < 0 ? -std::sqrt(-difference) : std::sqrt(difference));
+// Differences of a head's rows as they are drawn: of rows that share a line of pixels the newest, of keys that share a column the
+// largest by its size. Empty where no row was recorded in both.
+struct DifferenceGrid {
+    int columns = 0, lines = 0;
+    std::vector<float> values;   // (lines, columns)
+    float largest = 0;           // by its size
+};
+
+// Colours reach the ends of their scale at `reach`, a round number not below the largest difference: differences of 0.001 are seen
+// as well as those of 0.5. By the square root of its size, so that the small ones are seen beside it.
+inline double differenceReach(double largest) {
+    for (double power = 1e-6; power < 1; power *= 10)
+        for (const double step : {1.0, 2.0, 5.0})
+            if (largest <= step * power * 1.0001) return step * power;
+    return 1;
+}
+
+inline QColor differenceShade(const Palette& colours, double difference, double reach) {
+    const double size = std::sqrt(std::abs(difference) / reach);
+    return colours.differenceColour(difference < 0 ? -size : size);
 }
 
 // "+0.031", "−0.2"; decimals -1: as many as it has.

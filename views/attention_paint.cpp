@@ -159,7 +159,11 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
 void AttentionView::paintScale(const Canvas& canvas, const QRectF& plot) const {
     const Palette& colours = canvas.colours();
     QPainter& painter = canvas.painter();
-    const std::vector<double> stops = m_compares ? std::vector<double>{-1, -0.1, -0.01, 0, 0.01, 0.1, 1} : std::vector<double>{0, 0.01, 0.1, 0.3, 1};
+    std::vector<double> stops{0, 0.01, 0.1, 0.3, 1};
+    if (m_compares) {
+        const bool wide = plot.width() > canvas.u(230);
+        stops = wide ? std::vector<double>{-m_reach, -m_reach / 10, 0, m_reach / 10, m_reach} : std::vector<double>{-m_reach, 0, m_reach};
+    }
     const double swatch = canvas.u(14), y = plot.bottom() + canvas.u(5);
     const TextStyle tick{10.5, QFont::Normal, colours.ink3, false};
     double x = plot.left();
@@ -167,7 +171,7 @@ void AttentionView::paintScale(const Canvas& canvas, const QRectF& plot) const {
         const QString text = m_compares ? signedWeight(weight, -1) : QString::number(weight);
         if (x + swatch + canvas.width(text, tick) + canvas.u(12) > plot.right() + canvas.u(16)) break;
         const QRectF box(x, y, swatch, canvas.u(9));
-        painter.fillRect(box, m_compares ? differenceShade(colours, weight) : colours.attentionColour(std::sqrt(weight)));
+        painter.fillRect(box, m_compares ? differenceShade(colours, weight, m_reach) : colours.attentionColour(std::sqrt(weight)));
         painter.setPen(QPen(colours.line, 1));
         painter.drawRect(box);
         canvas.text(QRectF(x + swatch + canvas.u(3), y - canvas.u(3), canvas.u(40), canvas.u(14)), text, tick);
@@ -184,7 +188,7 @@ void AttentionView::paintValues(const Canvas& canvas, const QRectF& plot) const 
             const double weight = static_cast<double>(m_index.weight(*row, key));
             const auto difference = m_compares ? differenceAt(*row, key) : std::nullopt;
             if (m_compares && !difference) continue;
-            const QColor under = difference ? differenceShade(canvas.colours(), static_cast<double>(*difference))
+            const QColor under = difference ? differenceShade(canvas.colours(), static_cast<double>(*difference), m_reach)
                                             : canvas.colours().attentionColour(std::sqrt(weight));
             QString text = difference ? signedWeight(static_cast<double>(*difference), 2) : QString::number(weight, 'f', 2);
             if (const qsizetype zero = text.indexOf(QLatin1String("0.")); zero == 0 || zero == 1) text.remove(zero, 1);

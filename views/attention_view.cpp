@@ -99,17 +99,19 @@ void AttentionView::refresh() {
     m_places = placesFor(QRectF(rect()));
     const double pixels = devicePixelRatioF();
     m_wall.resize(std::size_t{m_layers} * m_heads);
-    for (std::uint32_t layer = 0; layer < m_layers; ++layer)
-        for (std::uint32_t head = 0; head < m_heads; ++head)
-            if (m_index.recorded(layer, head, m_step)) {
-                const int width = static_cast<int>(m_places.cellWidth * pixels), height = static_cast<int>(m_places.cellHeight * pixels);
-                const auto rows = m_index.rows(layer, head, m_step);
-                m_wall[std::size_t{layer} * m_heads + head] =
-                    m_compares ? differenceImage(rows, rowsThere(layer, head), width, height) : imageOf(rows, width, height);
-            }
     const int width = static_cast<int>(m_places.plot.width() * pixels), height = static_cast<int>(m_places.plot.height() * pixels);
-    m_there = m_compares ? rowsThere(cursor()->layer(), cursor()->head()) : std::vector<const AttentionRow*>();
-    m_head = m_compares ? differenceImage(m_rows, m_there, width, height) : imageOf(m_rows, width, height);
+    m_there.clear();
+    if (m_compares) {
+        buildDifferenceImages(width, height);
+    } else {
+        m_head = imageOf(m_rows, width, height);
+        for (std::uint32_t layer = 0; layer < m_layers; ++layer)
+            for (std::uint32_t head = 0; head < m_heads; ++head)
+                if (m_index.recorded(layer, head, m_step))
+                    m_wall[std::size_t{layer} * m_heads + head] =
+                        imageOf(m_index.rows(layer, head, m_step), static_cast<int>(m_places.cellWidth * pixels),
+                                static_cast<int>(m_places.cellHeight * pixels));
+    }
     QString text = m_compares ? tr("sequence %1 · here minus %2 · rows: query, columns: key").arg(who, reference->label())
                               : tr("sequence %1 · rows: query, columns: key").arg(who);
     if (const std::uint64_t dropped = lane->dropped_attention_rows())
@@ -251,7 +253,7 @@ QString AttentionView::tipAt(const QPointF& position) const {
         if (!there) return tr("%1: ● %2 here, not recorded in %3").arg(where, QString::number(here, 'f', 4), cursor()->reference()->label());
         const double other = static_cast<double>(m_thereIndex.weight(*there, cell->second));
         return tr("%1: ● %2 here, ● %3 in %4, ◐ %5")
-            .arg(where, QString::number(here, 'f', 4), QString::number(other, 'f', 4), cursor()->reference()->label(), signedWeight(here - other, 4));
+            .arg(where, QString::number(here, 'f', 4), QString::number(other, 'f', 4), cursor()->reference()->label(), signedWeight(here - other, 5));
     }
     return tr("query %1 “%2” reads key %3 “%4”: %5 %6")
         .arg(QString::number(cell->first), tokenAt(cell->first), QString::number(cell->second), tokenAt(cell->second),

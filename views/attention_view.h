@@ -61,7 +61,9 @@ private:
     std::vector<const AttentionRow*> rowsThere(std::uint32_t layer, std::uint32_t head) const;
     bool updateThere();  // false: it recorded nothing of the sequence
     const AttentionRow* thereRow(std::uint32_t query) const { return query < m_there.size() ? m_there[query] : nullptr; }
-    QImage differenceImage(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there, int width, int height) const;
+    DifferenceGrid differenceGrid(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there, int width, int height) const;
+    QImage imageOfDifference(const DifferenceGrid& grid) const;
+    void buildDifferenceImages(int width, int height);  // of the wall and of the large head
     QString differenceCsv(const AttentionRow& row, std::uint32_t key) const;  // the two last fields with their commas
     std::optional<float> differenceAt(const AttentionRow& row, std::uint32_t key) const;
     void paintDifferenceSide(const Canvas& canvas, const QRectF& side, const AttentionRow& row) const;
@@ -92,6 +94,7 @@ private:
     bool m_compares = false;
     AttentionIndex m_thereIndex;
     std::size_t m_thereStep = 0;
+    double m_reach = 1;                          // ends of the colour scale of differences
     std::vector<const AttentionRow*> m_there;    // of the head in focus, by position
 };
 

@@ -170,8 +170,7 @@ QVariant DifferenceModel::data(const QModelIndex& index, int role) const {
     case csvRole: return plain(place, column);
     case Qt::ToolTipRole: return column == section ? QVariant() : QVariant(sentence(index.row()));
     case Qt::TextAlignmentRole:
-        if (column >= delta || (number && column >= here)) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
-        return QVariant(Qt::AlignLeft | Qt::AlignVCenter);
+        return QVariant((column >= here ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     case originRole:
         if (!number || text(place, column).isEmpty()) return {};
         if (column == here || column == there) return static_cast<int>(value(place).origin.value_or(Origin::measured));
@@ -186,6 +185,8 @@ QVariant DifferenceModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant DifferenceModel::headerData(int column, Qt::Orientation orientation, int role) const {
+    if (orientation == Qt::Horizontal && role == Qt::TextAlignmentRole)
+        return QVariant((column >= here ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
     if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != csvRole)) return {};
     const bool csv = role == csvRole;
     switch (column) {

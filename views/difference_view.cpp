@@ -89,9 +89,11 @@ void DifferenceView::explain() {
     const Reference* reference = cursor()->reference();
     if (!m_of.here || !reference) return;
     const RecordingDiff& diff = m_model->diff();
-    setSubtitle(tr("lane %1 against %2 · %3 settings, %4 numbers%5")
-                    .arg(QString::fromStdString(cursor()->laneRecord()->info().name), reference->label(), formatCount(diff.configuration.size()),
-                         formatCount(diff.numbers.size()), m_job.running() ? tr(" · comparing what is new") : QString()));
+    const auto count = [](std::size_t n, const QString& one, const QString& many) { return n == 1 ? one : many.arg(formatCount(n)); };
+    setSubtitle(tr("lane %1 against %2 · %3, %4%5")
+                    .arg(QString::fromStdString(cursor()->laneRecord()->info().name), reference->label(),
+                         count(diff.configuration.size(), tr("1 setting"), tr("%1 settings")),
+                         count(diff.numbers.size(), tr("1 number"), tr("%1 numbers")), m_job.running() ? tr(" · comparing what is new") : QString()));
 }
 
 void DifferenceView::refresh() {

@@ -84,10 +84,12 @@ void PoolView::refresh() {
     explain(m_layout);
 }
 
+QStringList PoolView::colourNames() { return {tr("owner"), tr("owner count"), tr("age"), tr("last use"), tr("attention mass")}; }
+
 std::vector<ViewChoice> PoolView::choices() const {
-    std::vector<ViewChoice> all{{QStringLiteral("colour"), tr("Colour by"),
-                                 {tr("owner"), tr("owner count"), tr("age"), tr("last use"), tr("attention mass")}, static_cast<int>(m_colour)}};
+    std::vector<ViewChoice> all;
     if (cursor()->reference()) all.push_back(differenceChoice(m_showDifference));
+    all.push_back({QStringLiteral("colour"), tr("Colour by"), colourNames(), static_cast<int>(m_colour)});
     all.push_back({QStringLiteral("queue"), tr("Free queue"), {tr("from the head"), tr("places in the cells"), tr("not shown")},
                    static_cast<int>(m_queueShown)});
     return all;
@@ -107,8 +109,8 @@ void PoolView::explain(const PoolLayout& layout) {
     if (info.policy.kind == "contiguous") text += tr(" · contiguous regions");
     if (info.policy.groups.size() > 1) text += tr(" · %1 cache groups").arg(info.policy.groups.size());
     if (compares())
-        text += tr(" · %1 blocks differ from %2").arg(formatCount(m_difference.blocks.size() - 1 - m_difference.count(BlockChange::same)), cursor()->reference()->label());
-    else if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(choices().front().names[static_cast<int>(m_colour)]);
+        text = tr("%1 blocks differ from %2 · ").arg(formatCount(m_difference.blocks.size() - 1 - m_difference.count(BlockChange::same)), cursor()->reference()->label()) + text;
+    else if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(colourNames()[static_cast<int>(m_colour)]);
     if (layout.blocksPerDot > 1)
         text += tr(" · folded: %1 blocks per dot, the most frequent state shown").arg(layout.blocksPerDot);
     setSubtitle(text);

@@ -59,6 +59,7 @@ private:
     Callout calloutOf(const LaneRecord& lane, std::size_t step);
     void findFork(Callout& callout, const LaneRecord& lane, std::size_t step, const Event& copy) const;
     void setChoice(const QString& key, int index) override;
+    static QStringList colourNames();
     void explain(const PoolLayout& layout);
     PoolLayout layoutFor(const QRectF& area) const;
     Pick pickAt(const QPointF& point) const;

@@ -26,6 +26,8 @@ QString Reference::label() const {
     return m_name.isEmpty() ? tr("lane %1").arg(lane) : tr("lane %1 of %2").arg(lane, m_name);
 }
 
+QString Reference::shortLabel() const { return m_name.isEmpty() ? QString::fromStdString(laneRecord().info().name) : m_name; }
+
 QString Reference::alignmentName(Alignment alignment) {
     switch (alignment) {
     case Alignment::step: return tr("step");

@@ -37,6 +37,7 @@ public:
     const QString& name() const { return m_name; }
     bool isSameLane() const;         // the lane in focus is the reference itself
     QString label() const;           // "lane B of other.kvt"
+    QString shortLabel() const;      // "other.kvt", or the lane's name
     static QString alignmentName(Alignment alignment);
 
     // The reference's step beside the cursor's, or beside another one of the lane in focus; -1: none.

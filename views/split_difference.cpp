@@ -23,10 +23,10 @@ QString signedPoints(double share) {
     return (share < 0 ? QStringLiteral("−") : share > 0 ? QStringLiteral("+") : QString()) + number;
 }
 
-// Half the axis, a share that is easily read: 0.1, 0.2 or 0.5 times a power of ten, at most the whole pool.
+// Half the axis, a share whose half is easily read, too; at most the whole pool.
 double roundReach(double largest) {
     double reach = 0.01;
-    for (const double step : {0.02, 0.05, 0.1, 0.2, 0.5, 1.0})
+    for (const double step : {0.02, 0.04, 0.1, 0.2, 0.3, 0.5, 1.0})
         if (largest > reach) reach = step;
     return reach;
 }
@@ -116,9 +116,8 @@ void SplitView::paintDifference(const Canvas& canvas, const Frame& frame) const 
     const TextStyle style{10.5, QFont::Normal, colours.ink2, false};
     const QRectF room = frame.plot.adjusted(canvas.u(6), canvas.u(2), -canvas.u(6), -canvas.u(2));
     if (room.height() < canvas.u(60)) return;
-    canvas.text(QRectF(room.left(), room.top(), room.width(), canvas.u(14)), tr("more here"), style, Qt::AlignRight | Qt::AlignVCenter);
-    canvas.text(QRectF(room.left(), room.bottom() - canvas.u(14), room.width(), canvas.u(14)), tr("more in %1").arg(cursor()->reference()->label()),
-                style, Qt::AlignRight | Qt::AlignVCenter);
+    canvas.text(QRectF(room.left(), room.top(), room.width(), canvas.u(14)), tr("more here"), style);
+    canvas.text(QRectF(room.left(), room.bottom() - canvas.u(14), room.width(), canvas.u(14)), tr("more in %1").arg(cursor()->reference()->label()), style);
 }
 
 QStringList SplitView::describeDifference(std::size_t step) const {

@@ -86,7 +86,7 @@ void StepTimeView::buildComparison() {
     m_there.emplace(reference.recording().get(), reference.lane());
     plot()->addPanel({cumulated() ? tr("time of all steps so far, prompt included") : tr("time of a decode step"),
                       PlotNumbers::duration, logarithmic, 4});
-    const int below = plot()->addPanel({tr("difference: here minus %1").arg(reference.label()), PlotNumbers::duration, false, 3});
+    const int below = plot()->addPanel({tr("difference: here minus %1").arg(reference.shortLabel()), PlotNumbers::duration, false, 3});
     plot()->setXAxis(tr("step of lane %1").arg(laneName(cursor()->lane())), PlotNumbers::count);
     const auto curve = [this](int panel, const QColor& colour, bool dashed = false) {
         PlotCurve made;
@@ -158,10 +158,10 @@ void StepTimeView::showComparison() {
             marks.labels.push_back({0, time, who, originMark(Origin::measured) + QLatin1Char(' ') + formatDuration(time), colour});
         };
         tell(times.here, name, palette_().here);
-        tell(times.there, reference.label(), palette_().there);
+        tell(times.there, reference.shortLabel(), palette_().there);
         if (std::isfinite(times.difference())) {
             marks.markers.push_back({1, static_cast<double>(step), times.difference(), PlotMarker::Glyph::dot, {}, palette_().ink1});
-            marks.labels.push_back({1, times.difference(), tr("difference"),
+            marks.labels.push_back({1, times.difference(), QStringLiteral("Δ"),
                                     originMark(Origin::derived) + QLatin1Char(' ') + signedDuration(times.difference()) +
                                         percentOf(times.difference(), times.there),
                                     palette_().ink1});

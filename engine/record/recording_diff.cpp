@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace kvloupe {
@@ -95,6 +96,36 @@ Origin origin_of(const std::string& path, const Json& origins) {
     return Origin::measured;
 }
 
+// Layers that differ alike are told once, behind all else: "layer_infos.0-3.keys.dtype". values: of one lane, from `begin` on.
+void fold_layers(std::vector<DiffValue>& values, std::size_t begin) {
+    static const std::string head = "layer_infos.";
+    std::vector<DiffValue> folded;
+    std::vector<std::pair<unsigned long, unsigned long>> layers;  // first and last of each
+    const auto is_layer = [](const DiffValue& value) { return value.name.compare(0, head.size(), head) == 0; };
+    const auto from = values.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto first = std::stable_partition(from, values.end(), [&](const DiffValue& value) { return !is_layer(value); });
+    const auto number = [](const DiffValue& value) { return std::stoul(value.name.substr(head.size())); };
+    std::stable_sort(first, values.end(), [&](const DiffValue& a, const DiffValue& b) { return number(a) < number(b); });
+    for (auto value = first; value != values.end(); ++value) {
+        const unsigned long layer = number(*value);
+        value->name.erase(0, value->name.find('.', head.size()));  // ".keys.dtype"
+        std::size_t i = 0;
+        while (i < folded.size() && (folded[i].name != value->name || folded[i].a != value->a || folded[i].b != value->b || layers[i].second + 1 != layer)) ++i;
+        if (i < folded.size()) {
+            layers[i].second = layer;
+            continue;
+        }
+        folded.push_back(std::move(*value));
+        layers.emplace_back(layer, layer);
+    }
+    for (std::size_t i = 0; i < folded.size(); ++i) {
+        const auto [one, last] = layers[i];
+        folded[i].name = head + std::to_string(one) + (last > one ? "-" + std::to_string(last) : "") + folded[i].name;
+    }
+    values.erase(first, values.end());
+    values.insert(values.end(), std::make_move_iterator(folded.begin()), std::make_move_iterator(folded.end()));
+}
+
 // Configuration, numbers and partings of one pair of lanes; summaries: summary_json() of both recordings.
 void compare_pair(const Recording& a, const Json& summary_a, const Recording& b, const Json& summary_b, LanePair pair, RecordingDiff& diff) {
     const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
@@ -105,7 +136,9 @@ void compare_pair(const Recording& a, const Json& summary_a, const Recording& b,
         for (const char* measured : {"memory", "name"}) json->erase(measured);
     flatten_json(json_a, "", info_a);
     flatten_json(json_b, "", info_b);
+    const std::size_t settings = diff.configuration.size();
     compare_leaves(info_a, info_b, lane, diff.configuration);
+    fold_layers(diff.configuration, settings);
     flatten_json(summary_a["lanes"][pair.a], "", numbers_a);
     flatten_json(summary_b["lanes"][pair.b], "", numbers_b);
     for (JsonLeaves* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");

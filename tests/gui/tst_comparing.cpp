@@ -53,10 +53,10 @@ private Q_SLOTS:
         damaged.write("SQLite format 3 and nothing of it");
     }
     void init() { startAfresh(); }
+    void cleanupTestCase() { m_window.reset(); }
 
     void aSecondRecordingStandsBesideTheFirst() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         QVERIFY(!window.comparing()->bar()->isVisible());
         compare(window, second());
         Cursor* cursor = window.controller()->cursor();
@@ -88,8 +88,7 @@ private Q_SLOTS:
     }
     void whatCannotBeOpenedLeavesEverythingAsItWas() {
         QFETCH(QString, name);
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         Cursor* cursor = window.controller()->cursor();
         cursor->setStep(33);
@@ -106,8 +105,7 @@ private Q_SLOTS:
     }
 
     void theRecordingThatWasAskedForLastIsCompared() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         window.comparing()->open(second());
         window.comparing()->open(path("radix"));
         QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->reference(), 10000);
@@ -116,8 +114,7 @@ private Q_SLOTS:
     }
 
     void lanesOfOneRecordingAreComparedAndChangePlaces() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         Cursor* cursor = window.controller()->cursor();
         QMenu* lanes = actionOf(window.comparing()->menu(), QStringLiteral("With lane"))->menu();
         Q_EMIT lanes->aboutToShow();
@@ -134,8 +131,7 @@ private Q_SLOTS:
     }
 
     void theAlignmentIsChosenInTheBar() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         Cursor* cursor = window.controller()->cursor();
         auto* box = window.comparing()->bar()->findChild<QComboBox*>();
@@ -149,8 +145,7 @@ private Q_SLOTS:
     }
 
     void theMenuGoesToWhereTheyPart() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         Cursor* cursor = window.controller()->cursor();
         const auto diff = diff_lanes(*cursor->recording(), LaneId(0), *cursor->reference()->recording(), LaneId(0));
@@ -168,8 +163,7 @@ private Q_SLOTS:
     }
 
     void differencesInTheViewsAreSwitchedTogether() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         QAction* shown = actionOf(window.comparing()->menu(), QStringLiteral("Differences in the views"));
         QVERIFY(shown && shown->isChecked());
@@ -187,8 +181,7 @@ private Q_SLOTS:
     }
 
     void theTableIsShownFromTheBar() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         Q_EMIT window.comparing()->differencesWanted();
         DifferenceView* table = nullptr;
@@ -200,8 +193,7 @@ private Q_SLOTS:
     }
 
     void anotherSessionEndsIt() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         compare(window, second());
         window.controller()->close();
         QVERIFY(!window.controller()->cursor()->reference());
@@ -223,11 +215,17 @@ private:
         QVERIFY2(written, written ? "" : written.error().message().c_str());
     }
 
-    void open(MainWindow& window) const {
-        window.resize(1366, 768);
-        window.show();
-        window.controller()->openPath(first());
-        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->hasFile(), 20000);
+    // One window for all: it takes longest. Each test finds the first recording, compared with nothing.
+    MainWindow& opened() {
+        if (!m_window) {
+            m_window = std::make_unique<MainWindow>();
+            m_window->resize(1366, 768);
+            m_window->show();
+        }
+        QSignalSpy changed(m_window->controller(), &SessionController::sessionChanged);
+        m_window->controller()->openPath(first());
+        if (!changed.wait(20000)) throw std::runtime_error("the recording did not open: " + m_window->notice().toStdString());
+        return *m_window;
     }
 
     static void compare(MainWindow& window, const QString& with) {
@@ -236,6 +234,7 @@ private:
     }
 
     QTemporaryDir m_home;
+    std::unique_ptr<MainWindow> m_window;
 };
 
 QTEST_MAIN(TestComparing)

@@ -233,6 +233,31 @@ void theFirstOtherTableIsTheFirst(Check& check) {
     }
 }
 
+void layersThatDifferAlikeAreToldOnce(Check& check) {
+    const auto of = [](const std::vector<DType>& keys) {
+        RecordingWriter writer("layers", 1 << 20);
+        LaneInfo info;
+        info.name = "lane";
+        for (const DType type : keys) {
+            LayerInfo layer;
+            layer.keys.dtype = type;
+            info.layer_infos.push_back(layer);
+        }
+        writer.add_lane(info, nullptr);
+        writer.lanes_complete();
+        return writer.recording();
+    };
+    const auto a = of({DType::f16, DType::f16, DType::f16, DType::f16, DType::f16});
+    const auto b = of({DType::f32, DType::f32, DType::f16, DType::f32, DType::bf16});
+    std::vector<std::string> names;
+    for (const DiffValue& value : diff_lanes(*a, LaneId(0), *b, LaneId(0)).configuration)
+        if (contains(value.name, ".keys.dtype")) names.push_back(value.name + " " + value.b);
+    CHECK_EQUAL(names.size(), std::size_t{3});
+    CHECK_EQUAL(names[0], std::string("layer_infos.0-1.keys.dtype f32"));
+    CHECK_EQUAL(names[1], std::string("layer_infos.3.keys.dtype f32"));
+    CHECK_EQUAL(names[2], std::string("layer_infos.4.keys.dtype bf16"));
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
@@ -247,5 +272,6 @@ std::vector<Row> kvloupe::test::rows() {
     claims.add(CLAIM(whatIsAppendedIsSeen));
     claims.add(CLAIM(twoLanesOfOneRecordingDifferAsTheirOwnRecordingsDo));
     claims.add(CLAIM(theFirstOtherTableIsTheFirst));
+    claims.add(CLAIM(layersThatDifferAlikeAreToldOnce));
     return claims.rows();
 }
