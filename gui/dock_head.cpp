@@ -28,17 +28,15 @@ DockHead::DockHead(View* view, QDockWidget* dock)
     layout->addSpacing(8);
     layout->addWidget(m_subtitle, 1);
 
-    if (!view->choices().empty()) {
-        m_choice = new QToolButton(this);
-        m_choice->setObjectName(QStringLiteral("dockChoice"));
-        m_choice->setPopupMode(QToolButton::InstantPopup);
-        m_choice->setFocusPolicy(Qt::TabFocus);
-        m_choice->setMenu(new QMenu(m_choice));
-        connect(m_choice->menu(), &QMenu::aboutToShow, this, &DockHead::fillChoices);
-        connect(view, &View::choiceChanged, this, &DockHead::updateText);
-        layout->addWidget(m_choice);
-        layout->addSpacing(4);
-    }
+    m_choice = new QToolButton(this);  // some choices are there only while lanes are compared
+    m_choice->setObjectName(QStringLiteral("dockChoice"));
+    m_choice->setPopupMode(QToolButton::InstantPopup);
+    m_choice->setFocusPolicy(Qt::TabFocus);
+    m_choice->setMenu(new QMenu(m_choice));
+    connect(m_choice->menu(), &QMenu::aboutToShow, this, &DockHead::fillChoices);
+    connect(view, &View::choiceChanged, this, &DockHead::updateText);
+    layout->addWidget(m_choice);
+    layout->addSpacing(4);
     QToolButton* exporting = addButton(QStringLiteral("export"), tr("Export %1 (PNG, SVG, PDF, CSV)").arg(view->title()));
     connect(exporting, &QToolButton::clicked, this, [this] { Q_EMIT exportRequested(m_view); });
     QToolButton* copying = addButton(QStringLiteral("copy"), tr("Copy picture and table of %1").arg(view->title()));
@@ -80,8 +78,10 @@ void DockHead::fillChoices() {
 }
 
 void DockHead::updateText() {
-    if (m_choice) {
-        const ViewChoice choice = m_view->choices().front();
+    const std::vector<ViewChoice> all = m_view->choices();
+    m_choice->setVisible(!all.empty());
+    if (!all.empty()) {
+        const ViewChoice& choice = all.front();
         const QString now = choice.names[choice.current];
         m_choice->setText(tr("%1 ▾").arg(now.section(QLatin1Char(' '), 0, 1)));
         m_choice->setToolTip(tr("%1: %2 (C)").arg(choice.title, now));

@@ -2,6 +2,7 @@
 //
 // kvloupe: a window, or one of the commands that need none.
 #include "gui/commands.h"
+#include "gui/comparing.h"
 #include "gui/environment.h"
 #include "gui/main_window.h"
 #include "gui/window_measure.h"
@@ -23,6 +24,7 @@ namespace {
 constexpr const char* usage_text =
     "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario\n"
     "                                           (.json), a recording (.kvt) or a memory snapshot of PyTorch's (.pickle)\n"
+    "kvloupe FILE.kvt --compare OTHER.kvt       open the window with two recordings side by side\n"
     "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
@@ -88,6 +90,9 @@ int window(int argc, char** argv, const std::vector<std::string>& words, bool me
             main_window.controller()->openBundled();
         else
             main_window.controller()->openPath(QString::fromStdString(words[0]));
+        if (words.size() == 3)  // FILE --compare OTHER
+            QObject::connect(main_window.controller(), &kvloupe::SessionController::sessionChanged, &main_window,
+                             [&] { main_window.comparing()->open(QString::fromStdString(words[2])); }, Qt::SingleShotConnection);
     });
     return QApplication::exec();
 }
@@ -146,6 +151,7 @@ int dispatch(int argc, char** argv) {
         QApplication application(argc, argv);
         return kvloupe::export_command(rest);
     }
+    if (words.size() == 3 && words[1] == "--compare" && first.rfind("-", 0) != 0) return window(argc, argv, words, false);
     if (first.rfind("-", 0) == 0 || words.size() > 1) {
         kvloupe::fail(words.size() > 1 && first.rfind("-", 0) != 0
                           ? "'" + words[1] + "' is one argument too many; the window opens one FILE"

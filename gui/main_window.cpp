@@ -3,6 +3,7 @@
 
 #include "gui/block_values_store.h"
 #include "gui/ceilings_measurement.h"
+#include "gui/comparing.h"
 #include "gui/elided_label.h"
 #include "gui/environment.h"
 #include "gui/glyph_icon.h"
@@ -57,6 +58,8 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     m_notice = new NoticeBar;
     buildQuality();
     column->addWidget(m_notice);
+    m_comparing = new Comparing(m_controller.cursor(), this);
+    column->addWidget(m_comparing->bar());
     m_centre->addWidget(m_start);
     m_tabs = new QStackedWidget;
     m_centre->addWidget(m_tabs);
@@ -89,6 +92,8 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
         updateCentre();
         updateState();
     });
+    connect(m_comparing, &Comparing::told, this, [this](const QString& sentence) { m_notice->showPassing(sentence); });
+    connect(m_comparing, &Comparing::differencesWanted, this, [this] { showView(QStringLiteral("difference")); });
     connect(&m_controller, &SessionController::failed, this,
             [this](const QString& sentence) { m_notice->show(sentence); });
     connect(&m_controller, &SessionController::phaseChanged, this, [this] {
@@ -141,6 +146,7 @@ void MainWindow::buildPages() {
     m_quality->attach(views(), &m_controller);
     m_blockValues = new BlockValuesStore(&m_controller, this);
     m_blockValues->attach(views());
+    m_comparing->attach(views());
 }
 
 void MainWindow::showTab(int index) {

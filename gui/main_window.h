@@ -23,6 +23,7 @@ namespace kvloupe {
 
 class BlockValuesStore;
 class CeilingsMeasurement;
+class Comparing;
 class ElidedLabel;
 class LengthSweep;
 class ModelSaving;
@@ -62,6 +63,7 @@ public:
     QualityMeasurement* quality() const { return m_quality; }
     ModelSaving* saving() const { return m_saving; }
     RecordingExports* exports() const { return m_exports; }
+    Comparing* comparing() const { return m_comparing; }
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -165,6 +167,7 @@ private:
     BlockValuesStore* m_blockValues = nullptr;
     QAction *m_convertModel = nullptr, *m_saveModel = nullptr;
     ModelSaving* m_saving = nullptr;
+    Comparing* m_comparing = nullptr;
     double m_markCost = 0;  // nanoseconds of a mark of the CPU's stage clock, measured when the window is made
     LengthSweep* m_sweep = nullptr;
     QStringList m_recent;

@@ -4,6 +4,7 @@
 #include "gui/main_window.h"
 
 #include "gui/ceilings_measurement.h"
+#include "gui/comparing.h"
 #include "gui/elided_label.h"
 #include "gui/glyph_icon.h"
 #include "gui/length_sweep.h"
@@ -112,6 +113,7 @@ void MainWindow::buildMenus() {
     file->addAction(glyphIcon(QStringLiteral("open"), this), tr("&Open a model or scenario…"), QKeySequence::Open, this,
                     &MainWindow::openDialog);
     file->addAction(tr("Open the &bundled models"), &m_controller, &SessionController::openBundled);
+    file->addAction(m_comparing->openAction());
     QMenu* recent = file->addMenu(tr("&Recent files"));
     connect(recent, &QMenu::aboutToShow, this, [this, recent] {
         recent->clear();
@@ -150,6 +152,7 @@ void MainWindow::buildMenus() {
     run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
     buildLaneMenu();
     buildAnalyseMenu();
+    menuBar()->addMenu(tr("&Go"))->addMenu(m_comparing->firstMenu());
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
     auto* themes = new QActionGroup(view);
@@ -161,6 +164,7 @@ void MainWindow::buildMenus() {
         connect(view, &QMenu::aboutToShow, choice, [this, choice, t = theme] { choice->setChecked(m_theme == t); });
     }
     view->addSeparator();
+    view->addMenu(m_comparing->menu());
     buildMoreMenu(view);
     view->addSeparator();
     view->addAction(tr("Larger &type"), QKeySequence::ZoomIn, this, [this] { setFontScale(m_fontScale * 1.15); });

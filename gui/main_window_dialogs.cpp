@@ -6,6 +6,7 @@
 
 #include "gui/breakpoint_dialog.h"
 #include "gui/ceilings_measurement.h"
+#include "gui/comparing.h"
 #include "gui/environment.h"
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
@@ -197,6 +198,8 @@ void MainWindow::viewAction(const QString& name) {
         m_sweep->cancel();
     } else if (name == QLatin1String("step")) {
         if (!isMeasuring()) m_controller.step();
+    } else if (name == QLatin1String("compare")) {
+        m_comparing->choose();
     } else if (name == QLatin1String("open")) {
         openDialog();
     } else if (name.startsWith(QLatin1String("watch:")) && m_controller.hasSession()) {

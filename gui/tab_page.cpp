@@ -176,6 +176,7 @@ TabLayout compareLayout() {
         {"comparison", "", Qt::Vertical, bottom, 0, 290},
         {"parameters", "comparison", Qt::Vertical, bottom, 0, 0, true},
         {"ledger", "comparison", Qt::Vertical, bottom, 0, 0, true},
+        {"difference", "comparison", Qt::Vertical, bottom, 0, 0, true},
     }, bottom};
 }
 

@@ -4,6 +4,7 @@
 #include "views/canvas.h"
 #include "views/format.h"
 #include "views/picking.h"
+#include "views/reference.h"
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,7 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     const std::uint32_t perGroup = std::max(1u, m_heads / m_kvHeads);
     QRectF caption = places.head;
     if (places.side.width() >= canvas.u(96)) caption.setRight(places.side.left() - canvas.u(6));
+    const auto missing = [this](std::uint32_t query) { return !m_rows[query] || (m_compares && !thereRow(query)); };
     const QString reads = m_latent ? tr("the latent") : tr("KV head %1").arg(cursor()->head() / perGroup);
     canvas.text(caption, tr("Layer %1, head %2, %3").arg(cursor()->layer()).arg(cursor()->head()).arg(reads),
                 {12, QFont::DemiBold});
@@ -86,13 +88,15 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     paintValues(canvas, plot);
     // Rows that were not recorded: hatched, so that white means "no weight".
     for (std::uint32_t begin = 0; begin < m_extent;) {
-        if (m_rows[begin]) { ++begin; continue; }
+        if (!missing(begin)) { ++begin; continue; }
+        const bool here = !m_rows[begin];
         std::uint32_t end = begin;
-        while (end < m_extent && !m_rows[end]) ++end;
+        while (end < m_extent && missing(end) && !m_rows[end] == here) ++end;
         const QRectF gap(plot.left(), plot.top() + begin * pitch, plot.width(), (end - begin) * pitch);
         canvas.hatch(gap, colours.grid, 6);
         if (gap.height() > canvas.u(16))
-            canvas.text(gap, tr("rows %1–%2 not recorded").arg(begin).arg(end - 1), {10.5, QFont::Normal, colours.ink3, false},
+            canvas.text(gap, here ? tr("rows %1–%2 not recorded").arg(begin).arg(end - 1)
+                                  : tr("rows %1–%2 not recorded in %3").arg(begin).arg(end - 1).arg(cursor()->reference()->label()), {10.5, QFont::Normal, colours.ink3, false},
                         Qt::AlignCenter);
         begin = end;
     }
@@ -148,15 +152,26 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
                        colours.ink1, width);
     };
     column(cursor()->hover(), 1);
-    // The colour scale: square root, so that 0.01 is still seen.
+    paintScale(canvas, plot);
+}
+
+// The colour scale: square root, so that 0.01 is still seen.
+void AttentionView::paintScale(const Canvas& canvas, const QRectF& plot) const {
+    const Palette& colours = canvas.colours();
+    QPainter& painter = canvas.painter();
+    std::vector<double> stops{0, 0.01, 0.1, 0.3, 1};
+    if (m_compares) {
+        const bool wide = plot.width() > canvas.u(230);
+        stops = wide ? std::vector<double>{-m_reach, -m_reach / 10, 0, m_reach / 10, m_reach} : std::vector<double>{-m_reach, 0, m_reach};
+    }
     const double swatch = canvas.u(14), y = plot.bottom() + canvas.u(5);
     const TextStyle tick{10.5, QFont::Normal, colours.ink3, false};
     double x = plot.left();
-    for (const double weight : {0.0, 0.01, 0.1, 0.3, 1.0}) {
-        const QString text = QString::number(weight);
+    for (const double weight : stops) {
+        const QString text = m_compares ? signedWeight(weight, -1) : QString::number(weight);
         if (x + swatch + canvas.width(text, tick) + canvas.u(12) > plot.right() + canvas.u(16)) break;
         const QRectF box(x, y, swatch, canvas.u(9));
-        painter.fillRect(box, colours.attentionColour(std::sqrt(weight)));
+        painter.fillRect(box, m_compares ? differenceShade(colours, weight, m_reach) : colours.attentionColour(std::sqrt(weight)));
         painter.setPen(QPen(colours.line, 1));
         painter.drawRect(box);
         canvas.text(QRectF(x + swatch + canvas.u(3), y - canvas.u(3), canvas.u(40), canvas.u(14)), text, tick);
@@ -171,9 +186,12 @@ void AttentionView::paintValues(const Canvas& canvas, const QRectF& plot) const 
         if (!row) continue;
         for (std::uint32_t key = 0; key < row->key_count; ++key) {
             const double weight = static_cast<double>(m_index.weight(*row, key));
-            const QColor under = canvas.colours().attentionColour(std::sqrt(weight));
-            QString text = QString::number(weight, 'f', 2);
-            if (text.startsWith(QLatin1Char('0'))) text.remove(0, 1);
+            const auto difference = m_compares ? differenceAt(*row, key) : std::nullopt;
+            if (m_compares && !difference) continue;
+            const QColor under = difference ? differenceShade(canvas.colours(), static_cast<double>(*difference), m_reach)
+                                            : canvas.colours().attentionColour(std::sqrt(weight));
+            QString text = difference ? signedWeight(static_cast<double>(*difference), 2) : QString::number(weight, 'f', 2);
+            if (const qsizetype zero = text.indexOf(QLatin1String("0.")); zero == 0 || zero == 1) text.remove(zero, 1);
             canvas.text(QRectF(plot.left() + key * pitch, plot.top() + row->position * pitch, pitch, pitch), text,
                         {10.5, QFont::Normal, under.lightness() < 140 ? QColor(Qt::white) : QColor(0x1B, 0x23, 0x30), false},
                         Qt::AlignCenter, Qt::ElideNone);
@@ -185,6 +203,7 @@ void AttentionView::paintSide(const Canvas& canvas, const Places& places) const 
     const AttentionRow* row = queryRow();
     QRectF side = places.side;
     if (!row || side.width() < canvas.u(96)) return;
+    if (m_compares) return paintDifferenceSide(canvas, side, *row);
     const Palette& colours = canvas.colours();
     const double line = canvas.u(19);
     const QColor bar = colours.attention[4];

@@ -4,6 +4,7 @@
 #include "views/canvas.h"
 #include "views/format.h"
 #include "views/picking.h"
+#include "views/reference.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -37,6 +38,7 @@ void AttentionView::refresh() {
     m_wall.clear();
     m_head = QImage();
     m_extent = 0;
+    m_compares = false;
     setSubtitle({});
     if (!lane) {
         m_index.clear();
@@ -82,20 +84,36 @@ void AttentionView::refresh() {
                  tr("Watch layer %1").arg(layer), QStringLiteral("watch:%1").arg(layer));
         return;
     }
+    const Reference* reference = cursor()->reference();
+    if (reference && m_showDifference && !reference->isSameLane()) {
+        m_compares = updateThere();
+        if (!m_compares) {
+            setEmpty(tr("No attention of sequence %1 is recorded in %2 up to its step %3. C shows this lane's own.")
+                         .arg(who, reference->label(), formatCount(static_cast<quint64>(std::max(reference->step(), 0)))));
+            return;
+        }
+    }
     setEmpty({});
     m_rows = m_index.rows(cursor()->layer(), cursor()->head(), m_step);
     m_extent = static_cast<std::uint32_t>(m_rows.size());
     m_places = placesFor(QRectF(rect()));
     const double pixels = devicePixelRatioF();
     m_wall.resize(std::size_t{m_layers} * m_heads);
-    for (std::uint32_t layer = 0; layer < m_layers; ++layer)
-        for (std::uint32_t head = 0; head < m_heads; ++head)
-            if (m_index.recorded(layer, head, m_step))
-                m_wall[std::size_t{layer} * m_heads + head] =
-                    imageOf(m_index.rows(layer, head, m_step), static_cast<int>(m_places.cellWidth * pixels),
-                            static_cast<int>(m_places.cellHeight * pixels));
-    m_head = imageOf(m_rows, static_cast<int>(m_places.plot.width() * pixels), static_cast<int>(m_places.plot.height() * pixels));
-    QString text = tr("sequence %1 · rows: query, columns: key").arg(who);
+    const int width = static_cast<int>(m_places.plot.width() * pixels), height = static_cast<int>(m_places.plot.height() * pixels);
+    m_there.clear();
+    if (m_compares) {
+        buildDifferenceImages(width, height);
+    } else {
+        m_head = imageOf(m_rows, width, height);
+        for (std::uint32_t layer = 0; layer < m_layers; ++layer)
+            for (std::uint32_t head = 0; head < m_heads; ++head)
+                if (m_index.recorded(layer, head, m_step))
+                    m_wall[std::size_t{layer} * m_heads + head] =
+                        imageOf(m_index.rows(layer, head, m_step), static_cast<int>(m_places.cellWidth * pixels),
+                                static_cast<int>(m_places.cellHeight * pixels));
+    }
+    QString text = m_compares ? tr("sequence %1 · here minus %2 · rows: query, columns: key").arg(who, reference->label())
+                              : tr("sequence %1 · rows: query, columns: key").arg(who);
     if (const std::uint64_t dropped = lane->dropped_attention_rows())
         text += tr(" · %1 rows beyond the budget not kept").arg(formatCount(dropped));
     setSubtitle(text);
@@ -228,6 +246,15 @@ QString AttentionView::tipAt(const QPointF& position) const {
     }
     const auto cell = cellAt(position);
     if (!cell || !m_rows[cell->first]) return {};
+    if (m_compares) {
+        const AttentionRow* there = thereRow(cell->first);
+        const double here = static_cast<double>(m_index.weight(*m_rows[cell->first], cell->second));
+        const QString where = tr("query %1 “%2”, key %3 “%4”").arg(QString::number(cell->first), tokenAt(cell->first), QString::number(cell->second), tokenAt(cell->second));
+        if (!there) return tr("%1: ● %2 here, not recorded in %3").arg(where, QString::number(here, 'f', 4), cursor()->reference()->label());
+        const double other = static_cast<double>(m_thereIndex.weight(*there, cell->second));
+        return tr("%1: ● %2 here, ● %3 in %4, ◐ %5")
+            .arg(where, QString::number(here, 'f', 4), QString::number(other, 'f', 4), cursor()->reference()->label(), signedWeight(here - other, 5));
+    }
     return tr("query %1 “%2” reads key %3 “%4”: %5 %6")
         .arg(QString::number(cell->first), tokenAt(cell->first), QString::number(cell->second), tokenAt(cell->second),
              originMark(Origin::measured),
@@ -269,18 +296,19 @@ void AttentionView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString AttentionView::csv() const {
-    QString csv = QStringLiteral("layer,head,query_position,key_position,key_token,weight_measured\r\n");
+    QString csv = QStringLiteral("layer,head,query_position,key_position,key_token,weight_measured");
+    csv += m_compares ? QStringLiteral(",reference_weight_measured,difference_derived\r\n") : QStringLiteral("\r\n");
     if (isEmptyShown()) return csv;
     const LaneRecord* lane = cursor()->laneRecord();
     for (const AttentionRow* row : m_rows) {
         if (!row) continue;
         for (std::uint32_t key = 0; key < row->key_count; ++key)
-            csv += QStringLiteral("%1,%2,%3,%4,%5,%6\r\n")
+            csv += QStringLiteral("%1,%2,%3,%4,%5,%6%7\r\n")
                        .arg(QString::number(row->layer), QString::number(row->head), QString::number(row->position),
                             QString::number(key),
                             key < m_track.tokens().size()
                                 ? csvField(tokenText(lane->vocabulary(), m_track.tokens()[key].token)) : QString(),
-                            QString::number(static_cast<double>(m_index.weight(*row, key)), 'g', 7));
+                            QString::number(static_cast<double>(m_index.weight(*row, key)), 'g', 7), differenceCsv(*row, key));
     }
     return csv;
 }

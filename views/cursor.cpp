@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/cursor.h"
 
+#include "views/reference.h"
+
 #include <algorithm>
 
 namespace kvloupe {
@@ -9,7 +11,11 @@ bool Pick::empty() const { return *this == Pick{}; }
 
 Cursor::Cursor(QObject* parent) : QObject(parent) {}
 
+Cursor::~Cursor() = default;
+
 void Cursor::setRecording(std::shared_ptr<const Recording> recording) {
+    const bool compared = m_reference != nullptr;
+    m_reference.reset();
     m_recording = std::move(recording);
     m_states.clear();
     m_zoomStack.clear();
@@ -31,6 +37,25 @@ void Cursor::setRecording(std::shared_ptr<const Recording> recording) {
     }
     Q_EMIT recordingChanged();
     Q_EMIT stepRangeChanged();
+    if (compared) Q_EMIT referenceChanged();
+}
+
+void Cursor::compareWith(std::shared_ptr<const Recording> recording, LaneId lane, Alignment alignment, const QString& name) {
+    if (!m_recording || !recording || lane.value >= recording->lanes().size()) return;
+    m_reference = std::make_unique<Reference>(this, std::move(recording), lane, alignment, name);
+    connect(m_reference.get(), &Reference::aligned, this, &Cursor::referenceChanged);
+    Q_EMIT referenceChanged();
+}
+
+void Cursor::alignBy(Alignment alignment) {
+    if (m_reference && m_reference->alignment() != alignment)
+        compareWith(m_reference->recording(), m_reference->lane(), alignment, m_reference->name());
+}
+
+void Cursor::stopComparing() {
+    if (!m_reference) return;
+    m_reference.reset();
+    Q_EMIT referenceChanged();
 }
 
 void Cursor::setStepRange(const std::optional<std::pair<double, double>>& range) {

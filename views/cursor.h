@@ -7,6 +7,9 @@
 
 #include "engine/record/lane_state.h"
 #include "engine/record/recording.h"
+#include "engine/record/step_alignment.h"
+
+#include <QString>
 
 #include <memory>
 #include <optional>
@@ -14,6 +17,8 @@
 #include <vector>
 
 namespace kvloupe {
+
+class Reference;
 
 // What the pointer is over or what was clicked; fields that do not apply are absent.
 struct Pick {
@@ -34,6 +39,7 @@ class Cursor : public QObject {
 
 public:
     explicit Cursor(QObject* parent = nullptr);
+    ~Cursor() override;
 
     // The recording shown; null when nothing is open. Resets step and selection.
     void setRecording(std::shared_ptr<const Recording> recording);
@@ -75,6 +81,14 @@ public:
     void lock(const Pick& pick);   // also moves lane, sequence, layer and head in focus where the pick has them
     void clear();                  // Esc
 
+    // What the lane in focus is compared with; null where nothing is. It ends with the recording that is shown. The reference's
+    // step follows the cursor's (reference.h). name: of the other recording, "" for a lane of this one.
+    const Reference* reference() const { return m_reference.get(); }
+    Reference* reference() { return m_reference.get(); }
+    void compareWith(std::shared_ptr<const Recording> recording, LaneId lane, Alignment alignment, const QString& name = {});
+    void alignBy(Alignment alignment);
+    void stopComparing();
+
     // Steps in sight in the views that stand on one axis of steps (the tab Memory): [first, second); none: all of them.
     const std::optional<std::pair<double, double>>& stepRange() const { return m_stepRange; }
     void setStepRange(const std::optional<std::pair<double, double>>& range);
@@ -95,6 +109,7 @@ Q_SIGNALS:
     void lockChanged();
     void fontScaleChanged();
     void stepRangeChanged();
+    void referenceChanged();  // another one, none, or aligned otherwise
 
 private:
     struct CachedState {
@@ -113,6 +128,7 @@ private:
     double m_fontScale = 1.0;
     std::optional<std::pair<double, double>> m_stepRange;
     QUndoStack m_zoomStack;
+    std::unique_ptr<Reference> m_reference;
     mutable std::vector<CachedState> m_states;
 };
 

@@ -43,9 +43,14 @@ LaneProgress::Sequence& LaneProgress::sequence(SequenceId id) {
     if (id.value >= m_sequences.size()) m_sequences.resize(id.value + std::size_t{1});
     Sequence& own = m_sequences[id.value];
     if (own.prompt == 0 && id.value < record().sequences().size()) {
-        const RequestId request = record().sequences()[id.value].request;
+        const SequenceInfo& info = record().sequences()[id.value];
+        const RequestId request = info.request;
         if (request.valid() && request.value < m_recording->requests().size())
             own.prompt = m_recording->requests()[request.value].prompt.size();
+        if (info.parent.valid() && own.tokens == 0) {  // what it inherited has been through the model
+            own.tokens = info.forked_at;
+            own.naive = naiveTokens(own.prompt, own.tokens);
+        }
     }
     return own;
 }

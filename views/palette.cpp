@@ -36,6 +36,9 @@ Palette makeLight() {
     p.owners = row({0x0072B2, 0xE69F00, 0x009E73, 0xCC79A7, 0x56B4E9, 0xD55E00, 0xF0E442, 0x332288});
     p.lanes = row({0x332288, 0x0072B2, 0x56B4E9, 0xD55E00, 0x009E73, 0x4F5866, 0xCC79A7, 0xE69F00, 0xF0E442});
     p.attention = row({0xFFFFFF, 0xE8E3F1, 0xC3B8DD, 0x8F84BE, 0x574F96, 0x211B52});
+    // Brown and teal (ColorBrewer BrBG): apart for every common colour vision deficiency, and no owner's.
+    p.here = rgb(0x01665E), p.there = rgb(0x8C510A);
+    p.difference = row({0x8C510A, 0xD8B365, 0xF6E8C3, 0xFFFFFF, 0xC7EAE5, 0x5AB4AC, 0x01665E});
     return p;
 }
 
@@ -56,6 +59,8 @@ Palette makeDark() {
     p.lanes = row({0x7060D8, 0x5DB2EA, 0xC4E4FA, 0xE2662F, 0x17906D, 0xA9B3C1, 0xD984C6, 0xF0B040, 0xF5EC86});
     // The light ramp reversed; 0 lies on the panel.
     p.attention = row({0x1C2129, 0x574F96, 0x8F84BE, 0xC3B8DD, 0xE8E3F1, 0xFFFFFF});
+    p.here = rgb(0x5FC9BC), p.there = rgb(0xD9A35B);
+    p.difference = row({0xF3D9A6, 0xC8904A, 0x5C421F, 0x1C2129, 0x1B4A46, 0x3E9F94, 0xB5F0E8});
     return p;
 }
 
@@ -100,13 +105,26 @@ QColor Palette::lane(const Recording& recording, LaneId lane) const {
     return lanes[colour];
 }
 
-QColor Palette::attentionColour(double weight) const {
-    const double place = std::clamp(weight, 0.0, 1.0) * (attention.size() - 1);
-    const std::size_t below = std::min(static_cast<std::size_t>(place), attention.size() - 2);
+namespace {
+
+// Between neighbouring colours of a row; place: 0 .. the last one's number.
+template <std::size_t N>
+QColor stopBetween(const std::array<QColor, N>& row, double place) {
+    const std::size_t below = std::min(static_cast<std::size_t>(place), N - 2);
     const double share = place - static_cast<double>(below);
-    const QColor &a = attention[below], &b = attention[below + 1];
+    const QColor &a = row[below], &b = row[below + 1];
     const auto mix = [share](int from, int to) { return qRound(from + (to - from) * share); };
     return QColor(mix(a.red(), b.red()), mix(a.green(), b.green()), mix(a.blue(), b.blue()));
+}
+
+}  // namespace
+
+QColor Palette::attentionColour(double weight) const {
+    return stopBetween(attention, std::clamp(weight, 0.0, 1.0) * (attention.size() - 1));
+}
+
+QColor Palette::differenceColour(double value) const {
+    return stopBetween(difference, (std::clamp(value, -1.0, 1.0) + 1) / 2 * (difference.size() - 1));
 }
 
 }  // namespace kvloupe

@@ -29,6 +29,8 @@ struct Palette {
     std::array<QColor, 8> owners;
     std::array<QColor, 9> lanes;       // MHA, GQA, int8, MLA, MQA, uncached; three more, of the owners'
     std::array<QColor, 6> attention;   // 0 -> 1
+    QColor here, there;                // what only the lane in focus has, and only the one that it is compared with
+    std::array<QColor, 7> difference;  // -1 (all there) -> 0 (the panel) -> 1 (all here)
 
     static const Palette& light();
     static const Palette& darkTheme();
@@ -43,6 +45,8 @@ struct Palette {
     QColor lane(const class Recording& recording, LaneId lane) const;
     // Linear between the six stops; weight in 0 .. 1.
     QColor attentionColour(double weight) const;
+    // Linear between the seven stops; -1 .. 1.
+    QColor differenceColour(double difference) const;
 };
 
 }  // namespace kvloupe

@@ -47,6 +47,7 @@ protected:
     void refreshSelection() override;
     // Something that the curves depend on was switched: builds anew.
     void rebuild();
+    void rebuildNext() { m_look = nullptr; }  // with the next refresh()
 
     QColor laneColour(LaneId lane) const;
     QString laneName(LaneId lane) const;

@@ -8,7 +8,6 @@
 namespace kvloupe {
 
 void PoolBlocks::clear() {
-    m_begin.clear();
     m_owners.clear();
     m_evicted.clear();
     m_copies.clear();
@@ -19,11 +18,6 @@ void PoolBlocks::clear() {
     m_anyValue = false;
 }
 
-std::span<const BlockOwner> PoolBlocks::owners(std::uint32_t block) const {
-    if (block + std::size_t{1} >= m_begin.size()) return {};
-    return std::span(m_owners).subspan(m_begin[block], m_begin[block + 1] - m_begin[block]);
-}
-
 bool PoolBlocks::evicted(std::uint32_t block) const {
     return std::binary_search(m_evicted.begin(), m_evicted.end(), block);
 }
@@ -31,33 +25,6 @@ bool PoolBlocks::evicted(std::uint32_t block) const {
 std::optional<double> PoolBlocks::value(std::uint32_t block) const {
     if (block >= m_values.size() || std::isnan(m_values[block])) return std::nullopt;
     return m_values[block];
-}
-
-// Calls back with every entry of every table: sequence, logical index, block, group.
-template <typename Visit>
-static void forEveryEntry(const LaneState& state, const Visit& visit) {
-    std::vector<std::uint32_t> holders = state.holders();
-    std::sort(holders.begin(), holders.end());
-    for (const std::uint32_t holder : holders) {
-        const SequenceState& sequence = state.sequences()[holder];
-        const auto visitTable = [&](const TableState& table, std::uint8_t group) {
-            for (std::uint32_t logical = 0; logical < table.size(); ++logical)
-                if (table[logical] != null_block_id && table[logical].value < state.blocks().size())
-                    visit(BlockOwner{SequenceId(holder), logical, group}, table[logical].value);
-        };
-        visitTable(sequence.table, 0);
-        for (std::size_t g = 0; g < sequence.group_tables.size(); ++g)
-            visitTable(sequence.group_tables[g], static_cast<std::uint8_t>(g + 1));
-    }
-}
-
-void PoolBlocks::collectOwners(const LaneState& state) {
-    m_begin.assign(state.blocks().size() + 1, 0);
-    forEveryEntry(state, [&](const BlockOwner&, std::uint32_t block) { ++m_begin[block + 1]; });
-    for (std::size_t b = 1; b < m_begin.size(); ++b) m_begin[b] += m_begin[b - 1];
-    m_owners.assign(m_begin.back(), {});
-    std::vector<std::uint32_t> next = m_begin;
-    forEveryEntry(state, [&](const BlockOwner& owner, std::uint32_t block) { m_owners[next[block]++] = owner; });
 }
 
 void PoolBlocks::collectEvents(const LaneRecord& lane, std::size_t step) {
@@ -118,7 +85,7 @@ void PoolBlocks::update(const Cursor& cursor, PoolColour colour) {
     const LaneState& state = *cursor.state();
     const LaneRecord& lane = *cursor.laneRecord();
     const auto step = static_cast<std::uint32_t>(cursor.stepOf(cursor.lane()));
-    collectOwners(state);
+    m_owners.collect(state);
     collectEvents(lane, step);
     m_regions.clear();
     if (lane.info().policy.kind == "contiguous") collectRegions(state);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "views/attention_index.h"
+#include "views/block_owners.h"
 #include "views/picking.h"
 
 #include <span>
@@ -35,7 +36,7 @@ public:
     void update(const Cursor& cursor, PoolColour colour);
     void clear();
 
-    std::span<const BlockOwner> owners(std::uint32_t block) const;
+    std::span<const BlockOwner> owners(std::uint32_t block) const { return m_owners.of(block); }
     bool evicted(std::uint32_t block) const;  // it lost its hash in this step
     const std::vector<PoolCopy>& copies() const { return m_copies; }
     const std::vector<PoolRegion>& regions() const { return m_regions; }
@@ -49,13 +50,11 @@ public:
     static Origin originOf(PoolColour colour) { return colour == PoolColour::count ? Origin::measured : Origin::derived; }
 
 private:
-    void collectOwners(const LaneState& state);
     void collectEvents(const LaneRecord& lane, std::size_t step);
     void collectRegions(const LaneState& state);
     void collectMass(const Cursor& cursor);
 
-    std::vector<std::uint32_t> m_begin;   // per block: first of its owners; one more at the end
-    std::vector<BlockOwner> m_owners;
+    BlockOwners m_owners;
     std::vector<std::uint32_t> m_evicted; // ascending
     std::vector<PoolCopy> m_copies;
     std::vector<PoolRegion> m_regions;

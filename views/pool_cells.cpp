@@ -22,6 +22,7 @@ QColor PoolView::valueColour(const Canvas& canvas, std::uint32_t block) const {
 }
 
 void PoolView::paintCell(const Canvas& canvas, const PoolLayout& layout, std::uint32_t block) const {
+    if (compares()) return paintDifference(canvas, layout, block);
     if (block > 0 && m_state->blocks()[block].owners > 0)
         paintUsed(canvas, layout, block);
     else
@@ -134,6 +135,7 @@ void PoolView::paintImage(const Canvas& canvas, const PoolLayout& layout) const 
     const auto colourOf = [&](std::uint32_t block) {
         const BlockState& stored = m_state->blocks()[block];
         if (block == 0) return colours.ink3.rgb();
+        if (compares()) return differenceDot(canvas, block).rgb();
         if (m_colour != PoolColour::owner) {
             const QColor colour = valueColour(canvas, block);
             return colour.isValid() ? colour.rgb() : colours.free.rgb();
@@ -147,7 +149,12 @@ void PoolView::paintImage(const Canvas& canvas, const PoolLayout& layout) const 
         QRgb chosen = colourOf(begin);
         if (end - begin > 1) {
             std::map<QRgb, int> votes;
-            for (std::uint32_t block = begin; block < end; ++block) ++votes[colourOf(block)];
+            // Of blocks that share a dot those that differ count alone: a difference is what is looked for.
+            const auto differs = [this](std::uint32_t block) { return m_difference.at(block) != BlockChange::same; };
+            bool any = false;
+            for (std::uint32_t block = begin; block < end && !any; ++block) any = differs(block);
+            for (std::uint32_t block = begin; block < end; ++block)
+                if (!any || differs(block)) ++votes[colourOf(block)];
             chosen = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
         }
         image.setPixel(static_cast<int>(dot % layout.columns), static_cast<int>(dot / layout.columns), chosen);

@@ -12,6 +12,7 @@ namespace kvloupe {
 
 void PoolView::paintLegend(const Canvas& canvas, const PoolLayout& layout) const {
     if (layout.legend.isEmpty()) return;
+    if (compares()) return paintDifferenceLegend(canvas, layout);
     const Palette& colours = canvas.colours();
     const TextStyle style{11, QFont::Normal, colours.ink2, false};
     double x = layout.grid.left();

@@ -4,6 +4,7 @@
 #include "views/csv_line.h"
 #include "views/format.h"
 #include "views/picking.h"
+#include "views/reference.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -29,6 +30,7 @@ void PoolView::refresh() {
     m_touched.clear();
     m_freeOrder.clear();
     m_freeBlocks = m_cachedBlocks = m_sharedBlocks = m_unusedSlots = 0;
+    m_difference = {};
     if (!lane) {
         setEmpty(tr("Open a model or a scenario to see its block pool."));
         setSubtitle({});
@@ -47,6 +49,7 @@ void PoolView::refresh() {
     }
     setEmpty({});
     m_blocks.update(*cursor(), m_colour);
+    updateDifference();
     const SequenceId focus = cursor()->sequence();
     if (focus.valid() && focus.value < m_state->sequences().size()) {
         const SequenceState& sequence = m_state->sequences()[focus.value];
@@ -81,15 +84,20 @@ void PoolView::refresh() {
     explain(m_layout);
 }
 
+QStringList PoolView::colourNames() { return {tr("owner"), tr("owner count"), tr("age"), tr("last use"), tr("attention mass")}; }
+
 std::vector<ViewChoice> PoolView::choices() const {
-    return {{QStringLiteral("colour"), tr("Colour by"),
-             {tr("owner"), tr("owner count"), tr("age"), tr("last use"), tr("attention mass")}, static_cast<int>(m_colour)},
-            {QStringLiteral("queue"), tr("Free queue"), {tr("from the head"), tr("places in the cells"), tr("not shown")},
-             static_cast<int>(m_queueShown)}};
+    std::vector<ViewChoice> all;
+    if (cursor()->reference()) all.push_back(differenceChoice(m_showDifference));
+    all.push_back({QStringLiteral("colour"), tr("Colour by"), colourNames(), static_cast<int>(m_colour)});
+    all.push_back({QStringLiteral("queue"), tr("Free queue"), {tr("from the head"), tr("places in the cells"), tr("not shown")},
+                   static_cast<int>(m_queueShown)});
+    return all;
 }
 
 void PoolView::setChoice(const QString& key, int index) {
     if (key == QLatin1String("colour")) m_colour = static_cast<PoolColour>(index);
+    if (key == QLatin1String(difference_key)) m_showDifference = index == 1;
     if (key == QLatin1String("queue")) m_queueShown = static_cast<QueueShown>(index);
 }
 
@@ -100,7 +108,9 @@ void PoolView::explain(const PoolLayout& layout) {
                             QString::number(m_state->block_size()));
     if (info.policy.kind == "contiguous") text += tr(" · contiguous regions");
     if (info.policy.groups.size() > 1) text += tr(" · %1 cache groups").arg(info.policy.groups.size());
-    if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(choices().front().names[static_cast<int>(m_colour)]);
+    if (compares())
+        text = tr("%1 blocks differ from %2 · ").arg(formatCount(m_difference.blocks.size() - 1 - m_difference.count(BlockChange::same)), cursor()->reference()->label()) + text;
+    else if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(colourNames()[static_cast<int>(m_colour)]);
     if (layout.blocksPerDot > 1)
         text += tr(" · folded: %1 blocks per dot, the most frequent state shown").arg(layout.blocksPerDot);
     setSubtitle(text);
@@ -177,6 +187,7 @@ QString PoolView::describe(BlockId block) const {
         lines << tr("%1 attention mass %2 (layer %3, head %4)")
                      .arg(originMark(Origin::derived), formatPercent(*value), QString::number(cursor()->layer()),
                           QString::number(cursor()->head()));
+    if (compares()) lines << describeDifference(block);
     return lines.join(QLatin1Char('\n'));
 }
 
@@ -244,6 +255,7 @@ QString PoolView::csv() const {
                                  "born_step_measured,last_use_step_measured,free_queue_place,evicted_in_step,");
     static const char* const names[] = {"", "owner_count_measured", "age_steps_derived", "last_use_steps_derived",
                                         "attention_mass_derived"};
+    if (compares()) csv += QStringLiteral("difference,reference_state,reference_owners_measured,reference_sequences,reference_filled_slots_measured,");
     csv += m_colour == PoolColour::owner ? QStringLiteral("group") : QLatin1String("group,") + QLatin1String(names[static_cast<int>(m_colour)]);
     csv += QStringLiteral("\r\n");
     const LaneRecord* lane = cursor()->laneRecord();
@@ -265,7 +277,9 @@ QString PoolView::csv() const {
                            QString::number(b ? block.filled : 0), QString::number(m_state->block_size()),
                            QString::number(lane->info().block_bytes), block.hashed && block.hash ? formatHash(block.hash) : QString(),
                            stepText(block.born), stepText(m_state->last_use_of(BlockId(b))), place[b] ? QString::number(place[b]) : QString(),
-                           m_blocks.evicted(b) ? QStringLiteral("yes") : QStringLiteral("no"), QString::number(block.group)};
+                           m_blocks.evicted(b) ? QStringLiteral("yes") : QStringLiteral("no")};
+        if (compares()) fields << differenceFields(b);
+        fields << QString::number(block.group);
         if (m_colour != PoolColour::owner) {
             const auto value = m_blocks.value(b);
             fields << (value ? QString::number(*value, 'g', 7) : QString());

@@ -3,12 +3,13 @@
 // Block pool: every block of the lane in focus, coloured by owner, filled by slots; the block table of the sequence in
 // focus at the left, with an arrow from each logical index to its physical block; the free queue below. A copy of the step
 // is an arrow from its source (dashed) to its destination, with the cause above. Hue is who, texture is state; instead of
-// the owner a number can give the colour.
+// the owner a number can give the colour, and where the lane is compared with another one what differs between the two.
 #pragma once
 
 #include "views/view.h"
 
 #include "views/pool_blocks.h"
+#include "views/pool_difference.h"
 #include "views/pool_layout.h"
 
 #include <QImage>
@@ -31,6 +32,7 @@ public:
     const PoolLayout& layoutOfScreen() const { return m_layout; }
     const PoolBlocks& blocks() const { return m_blocks; }
     PoolColour colour() const { return m_colour; }
+    const PoolDifference& difference() const { return m_difference; }  // empty: none is shown
     const QString& calloutTitle() const { return m_callout.title; }
     const QString& calloutCause() const { return m_callout.cause; }
 
@@ -57,6 +59,7 @@ private:
     Callout calloutOf(const LaneRecord& lane, std::size_t step);
     void findFork(Callout& callout, const LaneRecord& lane, std::size_t step, const Event& copy) const;
     void setChoice(const QString& key, int index) override;
+    static QStringList colourNames();
     void explain(const PoolLayout& layout);
     PoolLayout layoutFor(const QRectF& area) const;
     Pick pickAt(const QPointF& point) const;
@@ -72,6 +75,13 @@ private:
     void paintFree(const Canvas& canvas, const PoolLayout& layout, std::uint32_t block) const;
     void paintUsed(const Canvas& canvas, const PoolLayout& layout, std::uint32_t block) const;
     void paintSlots(const Canvas& canvas, const QRectF& cell, std::uint32_t block) const;
+    bool compares() const { return !m_difference.blocks.empty(); }
+    void updateDifference();
+    QString describeDifference(BlockId block) const;
+    QStringList differenceFields(std::uint32_t block) const;  // of the CSV
+    void paintDifference(const Canvas& canvas, const PoolLayout& layout, std::uint32_t block) const;
+    void paintDifferenceLegend(const Canvas& canvas, const PoolLayout& layout) const;
+    QColor differenceDot(const Canvas& canvas, std::uint32_t block) const;
     void paintRegions(const Canvas& canvas, const PoolLayout& layout) const;
     void paintCopies(const Canvas& canvas, const PoolLayout& layout) const;
     QColor valueColour(const Canvas& canvas, std::uint32_t block) const;  // invalid: no number
@@ -86,6 +96,9 @@ private:
     PoolBlocks m_blocks;
     PoolColour m_colour = PoolColour::owner;
     QueueShown m_queueShown = QueueShown::strip;
+    bool m_showDifference = true;          // where there is something to compare with
+    PoolDifference m_difference;
+    BlockOwners m_thereOwners;             // while one is shown
     std::uint8_t m_group = 0;              // cache group whose table is shown
     TableState m_table;                    // of the sequence in focus
     std::vector<std::uint32_t> m_touched;  // blocks of what the callout tells

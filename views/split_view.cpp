@@ -6,6 +6,7 @@
 #include "views/csv_line.h"
 #include "views/folded_edge.h"
 #include "views/format.h"
+#include "views/reference.h"
 #include "views/slot_colours.h"
 
 #include <QKeyEvent>
@@ -20,10 +21,11 @@ namespace kvloupe {
 
 SplitView::SplitView(Cursor* cursor, QWidget* parent) : View(QStringLiteral("split"), tr("Memory split"), cursor, parent) {
     connect(cursor, &Cursor::stepRangeChanged, this, &SplitView::followSteps);
-    connect(&m_history, &SlotHistory::recounted, this, [this] {
-        if (!isEmptyShown()) explain();
-        update();
-    });
+    for (SlotHistory* history : {&m_history, &m_thereHistory})
+        connect(history, &SlotHistory::recounted, this, [this] {
+            if (!isEmptyShown()) explain();
+            update();
+        });
     followSteps();
 }
 
@@ -50,6 +52,9 @@ const SlotSeries* SplitView::series() const {
 void SplitView::refresh() {
     const LaneRecord* lane = cursor()->laneRecord();
     m_history.update(cursor()->sharedRecording());
+    const Reference* reference = cursor()->reference();
+    const bool other = reference && m_showDifference && reference->recording() != cursor()->sharedRecording();
+    m_thereHistory.update(other ? reference->recording() : nullptr);
     setSubtitle({});
     if (!lane) {
         setEmpty(tr("Open a model or a scenario to see what its memory is used for."));
@@ -74,8 +79,9 @@ void SplitView::explain() {
     if (!slots_) return;
     QString text = tr("lane %1 · shares of %2 slots").arg(QString::fromStdString(cursor()->laneRecord()->info().name), formatCount(slots_->pool()));
     const double perStep = frameFor(QRectF(rect())).axis.perStep;
+    if (thereSeries()) text = tr("lane %1 minus %2 · shares of the pool").arg(QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label());
     if (perStep < 1) text += tr(" · folded: mean of %1 steps per column").arg(formatCount(static_cast<quint64>(std::ceil(1 / perStep))));
-    if (m_history.computing()) text += tr(" · recounting reserved slots");
+    if (m_history.computing() || m_thereHistory.computing()) text += tr(" · recounting reserved slots");
     else if (slots_->recountedSteps() < slots_->steps()) text += tr(" · %1 reserved is predicted while it runs").arg(originMark(Origin::predicted));
     if (m_steps.zoomed()) text += tr(" · zoomed, F shows all");
     setSubtitle(text);
@@ -100,11 +106,16 @@ SplitView::Frame SplitView::frameFor(const QRectF& area) const {
 
 void SplitView::paintContent(QPainter& painter, const QRectF& area) {
     if (!series()) return;
-    if (painter.device() != this) m_history.settle();
+    if (painter.device() != this)
+        for (SlotHistory* history : {&m_history, &m_thereHistory}) history->settle();
     const Canvas canvas(painter, palette_(), font(), unit());
     const Frame frame = frameFor(area);
-    paintScale(canvas, frame);
-    paintStack(canvas, frame);
+    if (thereSeries()) {
+        paintDifference(canvas, frame);
+    } else {
+        paintScale(canvas, frame);
+        paintStack(canvas, frame);
+    }
     frame.axis.paintTicks(canvas, cursor()->step());
     if (frame.axis.perStep < 1) paintFoldedEdge(canvas, frame.plot.bottomLeft(), frame.plot.bottomRight());
     frame.axis.paintFuture(canvas, cursor()->step(), frame.plot);
@@ -115,7 +126,7 @@ void SplitView::paintContent(QPainter& painter, const QRectF& area) {
     }
     frame.axis.paintCursor(canvas, cursor()->step());
     if (!frame.legend.isEmpty()) slotLegend(canvas, frame.legend);
-    paintCallout(canvas, frame);
+    if (!thereSeries()) paintCallout(canvas, frame);
 }
 
 void SplitView::paintScale(const Canvas& canvas, const Frame& frame) const {
@@ -225,6 +236,7 @@ QStringList SplitView::describe(std::size_t step) const {
 QString SplitView::tipAt(const QPointF& position) const {
     const double step = std::floor(frameFor(QRectF(rect())).axis.stepAt(position.x()));
     if (!series() || step < 0 || step >= static_cast<double>(series()->steps())) return {};
+    if (thereSeries()) return describeDifference(static_cast<std::size_t>(step)).join(QLatin1Char('\n'));
     return describe(static_cast<std::size_t>(step)).join(QLatin1Char('\n'));
 }
 
@@ -281,6 +293,7 @@ void SplitView::keyPressEvent(QKeyEvent* event) {
 }
 
 QString SplitView::csv() const {
+    if (thereSeries()) return differenceCsv();
     QString text = csvLine({"step", "token slots (measured)", "cached slots (measured)", "reserved slots", "internal slots",
                             "external slots (measured)", "free slots (measured)", "pool slots (measured)", "wasted percent (derived)",
                             "origin of reserved and internal"});

@@ -93,6 +93,8 @@ void StepTimeView::build() {
     m_tokenTwin = LaneId();
     m_tokenSteps = m_twinSteps = 0;
     m_low = isLow();
+    m_lanesBox->setVisible(!compares());
+    if (compares()) return buildComparison();
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         if (const auto twin = cachedTwin(recording, LaneId(i))) m_pairs.push_back({LaneId(i), *twin});
         if (!m_tokenLane.valid() && recording.lane(LaneId(i)).info().kv_cache) m_tokenLane = LaneId(i);
@@ -146,6 +148,7 @@ void StepTimeView::build() {
 }
 
 void StepTimeView::appendSteps() {
+    if (compares()) return appendComparison();
     std::size_t longest = 0;
     for (std::size_t i = 0; i < m_lanes.size(); ++i) {
         Lane& own = m_lanes[i];
@@ -318,6 +321,7 @@ void StepTimeView::labelTokens(PlotOverlayData& marks) const {
 }
 
 void StepTimeView::showCursor() {
+    if (compares()) return showComparison();
     PlotOverlayData marks = overlayAtCursor();
     std::vector<int> emphasis;
     labelTimes(marks, emphasis);
@@ -334,6 +338,7 @@ void StepTimeView::showCursor() {
 
 QString StepTimeView::tipAtStep(int step) const {
     if (step < 0) return {};
+    if (compares()) return comparisonTip(step);
     QStringList lines{tr("step %1").arg(formatCount(static_cast<quint64>(step)))};
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i) {
         if (static_cast<std::size_t>(step) >= m_lanes[i].steps) continue;
@@ -352,6 +357,7 @@ QString StepTimeView::tipAtStep(int step) const {
 }
 
 LaneId StepTimeView::laneOfCurve(int curve) const {
+    if (compares()) return curve >= 0 && curve == m_compared.here ? cursor()->lane() : LaneId();
     for (std::uint32_t i = 0; i < m_lanes.size(); ++i)
         if (curve >= 0 && (m_lanes[i].time == curve || m_lanes[i].prompt == curve)) return LaneId(i);
     if (curve >= 0 && curve == m_reused) return m_tokenLane;
@@ -364,6 +370,7 @@ QString StepTimeView::csv() const {
                             "tokens computed (measured)", "cumulated tokens computed (measured)",
                             "cumulated tokens without a cache (predicted)", "speed-up over this lane's uncached twin (derived)"});
     if (!cursor()->recording()) return text;
+    if (compares()) return comparisonCsv();
     std::vector<LaneProgress> lanes;
     for (std::uint32_t i = 0; i < laneCount(); ++i) {
         lanes.emplace_back(cursor()->recording(), LaneId(i));

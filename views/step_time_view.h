@@ -2,6 +2,7 @@
 //
 // StepTimeView ("step-time"): what a step takes with and without a cache, per step or summed, the speed-up below on an axis
 // of its own, and the tokens pushed through the model: T(T+1)/2 without a cache, T with it; the difference is reused work.
+// Where the lane in focus is compared with another one: the times of both, and below them what this one takes more or less.
 #pragma once
 
 #include "views/plot_pane.h"
@@ -15,6 +16,7 @@ public:
     explicit StepTimeView(Cursor* cursor, QWidget* parent = nullptr);
 
     QString csv() const override;
+    std::vector<ViewChoice> choices() const override;
     void setCumulated(bool cumulated);
     void setLogarithmic(bool logarithmic);
     // Times of the compared pairs alone, or of all lanes. Until it is chosen: alone where there are more than four lanes.
@@ -40,7 +42,22 @@ public:
     // else: 1.6 x the greatest of the curves' 95th percentiles. Empty where nothing exceeds 2.5 x as much: the axis holds all.
     static std::optional<double> endBelowOutliers(const std::vector<std::vector<double>>& curves);
 
+    // Both lanes' times and their difference are shown in place of the lanes of one recording.
+    bool compares() const;
+    int hereCurve() const { return m_compared.here; }
+    int thereCurve() const { return m_compared.there; }
+    int differenceCurve() const { return m_compared.difference; }
+    // Nanoseconds of a step here and of the one beside it there; summed: of all steps so far. NaN where a step does not decode, or
+    // nothing stands beside it.
+    struct TimePair {
+        double here, there;
+        double difference() const { return here - there; }
+    };
+    static TimePair timesOf(const LaneProgress& here, std::size_t step, const LaneProgress& there, int beside, bool summed);
+
 protected:
+    void refresh() override;
+    void setChoice(const QString& key, int index) override;
     void build() override;
     void appendSteps() override;
     void showCursor() override;
@@ -59,6 +76,23 @@ private:
         double uncachedNs = 0, cachedNs = 0;   // over comparable steps
         std::vector<double> cumulated;         // per step
     };
+    // The lane in focus and the one that it is compared with.
+    struct Compared {
+        int here = -1, there = -1, difference = -1, more = -1, less = -1, zero = -1;  // curves
+        std::size_t steps = 0;
+        std::vector<double> times, distances;      // as shown; distances: without sign
+        std::shared_ptr<const Recording> recording;  // what it was built for; null: nothing
+        LaneId lane, other;
+        Alignment alignment = Alignment::step;
+        SequenceId sequence;
+        bool provisional = false;                  // while tokens were still being read
+    };
+    int besideOf(std::size_t step) const;          // the other lane's step, -1: none
+    void buildComparison();
+    void appendComparison();
+    void showComparison();
+    QString comparisonTip(int step) const;
+    QString comparisonCsv() const;
     bool cumulated() const;
     bool isShown(LaneId lane) const;
     bool isLow() const;   // no height for the tokens as a third panel
@@ -85,6 +119,9 @@ private:
     int m_ratioPanel = -1, m_tokenPanel = -1;
     int m_reused = -1, m_naive = -1, m_recomputed = -1;  // curves of the lowest panel
     std::size_t m_tokenSteps = 0, m_twinSteps = 0;
+    bool m_showDifference = true;  // where there is something to compare with
+    Compared m_compared;
+    std::optional<LaneProgress> m_there;
 };
 
 }  // namespace kvloupe

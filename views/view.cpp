@@ -57,6 +57,10 @@ View::View(QString id, QString title, Cursor* cursor, QWidget* parent)
     connect(cursor, &Cursor::grew, this, &View::refreshIfVisible);
     connect(cursor, &Cursor::focusChanged, this, &View::refreshIfVisible);
     connect(cursor, &Cursor::fontScaleChanged, this, &View::refreshIfVisible);
+    connect(cursor, &Cursor::referenceChanged, this, [this] {
+        refreshIfVisible();
+        Q_EMIT choiceChanged();  // whether a difference is shown is a choice while there is a reference
+    });
     connect(cursor, &Cursor::hoverChanged, this, &View::selectionChanged);
     connect(cursor, &Cursor::lockChanged, this, &View::selectionChanged);
 }

@@ -3,6 +3,7 @@
 
 #include "views/allocators_view.h"
 #include "views/comparison_view.h"
+#include "views/difference_view.h"
 #include "views/free_runs_view.h"
 #include "views/split_view.h"
 #include "views/kv_bytes_view.h"
@@ -69,6 +70,7 @@ constexpr Entry entries[] = {
     {"comparison", QT_TRANSLATE_NOOP("kvloupe::views", "Comparison"), "Compare", make<ComparisonView>},
     {"parameters", QT_TRANSLATE_NOOP("kvloupe::views", "Parameters"), "Compare", make<ParametersView>},
     {"ledger", QT_TRANSLATE_NOOP("kvloupe::views", "Ledger"), "Compare", make<LedgerView>},
+    {"difference", QT_TRANSLATE_NOOP("kvloupe::views", "Differences"), "Compare", make<DifferenceView>},
     {"history", QT_TRANSLATE_NOOP("kvloupe::views", "Block history"), "Memory", make<HistoryView>},
     {"split", QT_TRANSLATE_NOOP("kvloupe::views", "Memory split"), "Memory", make<SplitView>},
     {"schedule", QT_TRANSLATE_NOOP("kvloupe::views", "Scheduler"), "Memory", make<ScheduleView>},

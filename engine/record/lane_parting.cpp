@@ -70,12 +70,12 @@ void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneR
                 if (x.token == y.token && x.logit == y.logit) continue;
                 char text[160];
                 std::snprintf(text, sizeof text, "%.6g against %.6g", static_cast<double>(x.logit), static_cast<double>(y.logit));
-                logit = Parting{Parting::logit, "", step, found->second.step,
+                logit = Parting{Parting::logit, "", step, found->second.step, ours.sequence, ours.position, {},
                                         place(step, name, ours.position) + "logit of " + shown(left, x.token) +
                                             (x.token == y.token ? " " : ", of " + shown(right, y.token) + ", ") + text};
             }
             if (ours.token == theirs.token || token) continue;
-            token = Parting{Parting::token, "", step, found->second.step,
+            token = Parting{Parting::token, "", step, found->second.step, ours.sequence, ours.position, {},
                                     place(step, name, ours.position) + shown(left, ours.token) + " against " + shown(right, theirs.token)};
         }
     }
@@ -96,26 +96,77 @@ bool same_events(const LaneRecord& a, const LaneRecord& b, std::size_t step) {
     return true;
 }
 
-// The sequence, by name, whose table differs after the step, in words; "" where all are the same.
-std::string different_table(const LaneState& a, const SequenceNames& names, const LaneState& b, const SequenceNames& others) {
-    std::unordered_map<std::string_view, std::uint32_t> by_name;
-    for (std::uint32_t i = 0; i < others.names.size(); ++i) by_name.emplace(others.names[i], i);
-    const std::uint32_t groups = std::max(a.groups(), b.groups());
-    for (std::uint32_t i = 0; i < a.sequences().size(); ++i) {
-        const auto same = by_name.find(names.name(SequenceId(i)));
-        if (same == by_name.end()) continue;
-        for (std::uint32_t group = 0; group < groups; ++group) {
-            const TableState& x = a.table(SequenceId(i), static_cast<std::uint8_t>(group));
-            const TableState& y = b.table(SequenceId(same->second), static_cast<std::uint8_t>(group));
-            for (std::size_t k = 0; k < std::max(x.size(), y.size()); ++k) {
-                const std::string left = k < x.size() ? "block " + std::to_string(x[k].value) : "nothing";
-                const std::string right = k < y.size() ? "block " + std::to_string(y[k].value) : "nothing";
-                if (left != right) return "sequence " + names.name(SequenceId(i)) + ", logical block " + std::to_string(k) + ": " + left + " against " + right;
-            }
+// Two lanes after the same step. Once their tables were the same, only those of sequences that an event names can differ.
+class TablePair {
+public:
+    TablePair(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others, std::size_t step)
+        : m_left(left), m_right(right), m_names(names), m_a(left.state_after(step)), m_b(right.state_after(step)), m_step(step) {
+        std::unordered_map<std::string_view, std::uint32_t> by_name;
+        for (std::uint32_t i = 0; i < others.names.size(); ++i) by_name.emplace(others.names[i], i);
+        m_back.assign(others.names.size(), SequenceId());
+        for (std::uint32_t i = 0; i < names.names.size(); ++i) {
+            const auto same = by_name.find(names.names[i]);
+            m_same.push_back(same == by_name.end() ? SequenceId() : SequenceId(same->second));
+            if (same == by_name.end()) continue;
+            m_back[same->second] = SequenceId(i);
+            m_touched.push_back(i);  // at first all of them
         }
     }
-    return {};
-}
+
+    void follow(std::size_t step) {
+        m_step = step;
+        follow(m_a, m_left, [this](SequenceId id) { touch(id); });
+        follow(m_b, m_right, [this](SequenceId id) {
+            if (id.value < m_back.size()) touch(m_back[id.value]);
+        });
+    }
+
+    // The first table, by its sequence, that differs; empty where all are the same.
+    std::optional<Parting> different() {
+        std::sort(m_touched.begin(), m_touched.end());
+        m_touched.erase(std::unique(m_touched.begin(), m_touched.end()), m_touched.end());
+        const std::uint32_t groups = std::max(m_a.groups(), m_b.groups());
+        for (const std::uint32_t sequence : std::exchange(m_touched, {}))
+            for (std::uint32_t group = 0; group < groups; ++group)
+                if (auto found = different(SequenceId(sequence), static_cast<std::uint8_t>(group))) return found;
+        return std::nullopt;
+    }
+
+private:
+    template <typename Touch>
+    void follow(LaneState& state, const LaneRecord& lane, const Touch& touch_sequence) {
+        state.begin_step(static_cast<std::uint32_t>(m_step));
+        const LogRange range = lane.step(m_step).events;
+        for (std::uint64_t i = range.begin; i < range.end; ++i) {
+            state.apply(lane.events()[i]);
+            touch_sequence(lane.events()[i].sequence);
+        }
+    }
+
+    void touch(SequenceId id) {
+        if (id.value < m_same.size() && m_same[id.value].valid()) m_touched.push_back(id.value);
+    }
+
+    std::optional<Parting> different(SequenceId sequence, std::uint8_t group) const {
+        const TableState &x = m_a.table(sequence, group), &y = m_b.table(m_same[sequence.value], group);
+        for (std::size_t k = 0; k < std::max(x.size(), y.size()); ++k) {
+            const BlockId left = k < x.size() ? x[k] : BlockId(), right = k < y.size() ? y[k] : BlockId();
+            if (left == right) continue;
+            const auto words = [](BlockId block) { return block.valid() ? "block " + std::to_string(block.value) : std::string("nothing"); };
+            return Parting{Parting::table, "", m_step, m_step, sequence, static_cast<std::uint32_t>(k * m_a.block_size()), left,
+                           "step " + std::to_string(m_step) + ": sequence " + m_names.name(sequence) + ", logical block " +
+                               std::to_string(k) + ": " + words(left) + " against " + words(right)};
+        }
+        return std::nullopt;
+    }
+
+    const LaneRecord &m_left, &m_right;
+    const SequenceNames& m_names;
+    LaneState m_a, m_b;
+    std::size_t m_step;
+    std::vector<SequenceId> m_same, m_back;  // (sequences of the left lane), (of the right one): none where none has the name
+    std::vector<std::uint32_t> m_touched;    // sequences of the left lane
+};
 
 // Equal events lead to equal tables: only from the first step with other events on states are compared.
 void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others,
@@ -124,21 +175,15 @@ void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneR
     std::size_t step = 0;
     while (step < steps && same_events(left, right, step)) ++step;
     if (step == steps) return;
-    LaneState a = left.state_after(step), b = right.state_after(step);
-    const auto follow = [](LaneState& state, const LaneRecord& lane, std::size_t next) {
-        state.begin_step(static_cast<std::uint32_t>(next));
-        const LogRange range = lane.step(next).events;
-        for (std::uint64_t i = range.begin; i < range.end; ++i) state.apply(lane.events()[i]);
-    };
+    TablePair pair(left, names, right, others, step);
     for (;;) {
-        if (const std::string text = different_table(a, names, b, others); !text.empty()) {
-            out.push_back({Parting::table, "", step, step, "step " + std::to_string(step) + ": " + text});
+        if (auto found = pair.different()) {
+            out.push_back(std::move(*found));
             return;
         }
         do {  // until something happens that is not the same
             if (++step == steps) return;
-            follow(a, left, step);
-            follow(b, right, step);
+            pair.follow(step);
         } while (same_events(left, right, step));
     }
 }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 namespace kvloupe {
@@ -82,6 +83,81 @@ double weight_of(const DiffValue& value) {
     return value.delta && *value.delta == 0 ? 0 : HUGE_VAL;
 }
 
+// By the part of the path that summary.json names an origin for; steps and the like are counted.
+Origin origin_of(const std::string& path, const nlohmann::json& origins) {
+    for (const auto& item : origins.items()) {
+        const std::size_t at = path.find(item.key());
+        if (at == std::string::npos || (at > 0 && path[at - 1] != '.')) continue;
+        const std::size_t end = at + item.key().size();
+        if (end < path.size() && path[end] != '.') continue;
+        return item.value() == "derived" ? Origin::derived : item.value() == "predicted" ? Origin::predicted : Origin::measured;
+    }
+    return Origin::measured;
+}
+
+// Layers that differ alike are told once, behind all else: "layer_infos.0-3.keys.dtype". values: of one lane, from `begin` on.
+void fold_layers(std::vector<DiffValue>& values, std::size_t begin) {
+    static const std::string head = "layer_infos.";
+    std::vector<DiffValue> folded;
+    std::vector<std::pair<unsigned long, unsigned long>> layers;  // first and last of each
+    const auto is_layer = [](const DiffValue& value) { return value.name.compare(0, head.size(), head) == 0; };
+    const auto from = values.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto first = std::stable_partition(from, values.end(), [&](const DiffValue& value) { return !is_layer(value); });
+    const auto number = [](const DiffValue& value) { return std::stoul(value.name.substr(head.size())); };
+    std::stable_sort(first, values.end(), [&](const DiffValue& a, const DiffValue& b) { return number(a) < number(b); });
+    for (auto value = first; value != values.end(); ++value) {
+        const unsigned long layer = number(*value);
+        value->name.erase(0, value->name.find('.', head.size()));  // ".keys.dtype"
+        std::size_t i = 0;
+        while (i < folded.size() && (folded[i].name != value->name || folded[i].a != value->a || folded[i].b != value->b || layers[i].second + 1 != layer)) ++i;
+        if (i < folded.size()) {
+            layers[i].second = layer;
+            continue;
+        }
+        folded.push_back(std::move(*value));
+        layers.emplace_back(layer, layer);
+    }
+    for (std::size_t i = 0; i < folded.size(); ++i) {
+        const auto [one, last] = layers[i];
+        folded[i].name = head + std::to_string(one) + (last > one ? "-" + std::to_string(last) : "") + folded[i].name;
+    }
+    values.erase(first, values.end());
+    values.insert(values.end(), std::make_move_iterator(folded.begin()), std::make_move_iterator(folded.end()));
+}
+
+// Configuration, numbers and partings of one pair of lanes; summaries: summary_json() of both recordings.
+void compare_pair(const Recording& a, const nlohmann::json& summary_a, const Recording& b, const nlohmann::json& summary_b, LanePair pair, RecordingDiff& diff) {
+    const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
+    const std::string lane = left.info().name == right.info().name ? left.info().name : left.info().name + " → " + right.info().name;
+    JsonLeaves info_a, info_b, numbers_a, numbers_b;
+    nlohmann::json json_a = nlohmann::json::parse(json_of(left.info())), json_b = nlohmann::json::parse(json_of(right.info()));
+    for (nlohmann::json* json : {&json_a, &json_b})
+        for (const char* measured : {"memory", "name"}) json->erase(measured);
+    flatten_json(json_a, "", info_a);
+    flatten_json(json_b, "", info_b);
+    const std::size_t settings = diff.configuration.size();
+    compare_leaves(info_a, info_b, lane, diff.configuration);
+    fold_layers(diff.configuration, settings);
+    flatten_json(summary_a["lanes"][pair.a], "", numbers_a);
+    flatten_json(summary_b["lanes"][pair.b], "", numbers_b);
+    for (JsonLeaves* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");
+    const std::size_t before = diff.numbers.size();
+    compare_leaves(numbers_a, numbers_b, lane, diff.numbers);
+    for (std::size_t i = before; i < diff.numbers.size(); ++i) diff.numbers[i].origin = origin_of(diff.numbers[i].name, summary_a["origins"]);
+    for (Parting& first : partings(a, left, b, right)) {
+        first.lane = lane;
+        diff.first.push_back(std::move(first));
+    }
+}
+
+// The numbers by weight, without times where they are not asked for.
+void arrange(RecordingDiff& diff, bool times) {
+    std::vector<DiffValue>& numbers = diff.numbers;
+    if (!times)
+        numbers.erase(std::remove_if(numbers.begin(), numbers.end(), [](const DiffValue& value) { return is_time(value.name); }), numbers.end());
+    std::stable_sort(numbers.begin(), numbers.end(), [](const DiffValue& x, const DiffValue& y) { return weight_of(x) > weight_of(y); });
+}
+
 }  // namespace
 
 RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times) {
@@ -89,30 +165,19 @@ RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times
     diff.lanes = pairs_of(a, b);
     if (names_of(a) != names_of(b)) diff.configuration.push_back({"", "lanes", names_of(a), names_of(b), {}, {}});
     compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
-
     const nlohmann::json summary_a = nlohmann::json::parse(summary_json(a)), summary_b = nlohmann::json::parse(summary_json(b));
-    for (const LanePair& pair : diff.lanes) {
-        const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
-        const std::string lane = left.info().name == right.info().name ? left.info().name : left.info().name + " → " + right.info().name;
-        JsonLeaves info_a, info_b, numbers_a, numbers_b;
-        nlohmann::json json_a = nlohmann::json::parse(json_of(left.info())), json_b = nlohmann::json::parse(json_of(right.info()));
-        for (nlohmann::json* json : {&json_a, &json_b})
-            for (const char* measured : {"memory", "name"}) json->erase(measured);
-        flatten_json(json_a, "", info_a);
-        flatten_json(json_b, "", info_b);
-        compare_leaves(info_a, info_b, lane, diff.configuration);
-        flatten_json(summary_a["lanes"][pair.a], "", numbers_a);
-        flatten_json(summary_b["lanes"][pair.b], "", numbers_b);
-        std::vector<DiffValue> numbers;
-        compare_leaves(numbers_a, numbers_b, lane, numbers);
-        for (DiffValue& value : numbers)
-            if (value.name != "name" && (times || !is_time(value.name))) diff.numbers.push_back(std::move(value));
-        for (Parting& first : partings(a, left, b, right)) {
-            first.lane = lane;
-            diff.first.push_back(std::move(first));
-        }
-    }
-    std::stable_sort(diff.numbers.begin(), diff.numbers.end(), [](const DiffValue& x, const DiffValue& y) { return weight_of(x) > weight_of(y); });
+    for (const LanePair& pair : diff.lanes) compare_pair(a, summary_a, b, summary_b, pair, diff);
+    arrange(diff, times);
+    return diff;
+}
+
+RecordingDiff diff_lanes(const Recording& a, LaneId lane, const Recording& b, LaneId other, bool times) {
+    RecordingDiff diff;
+    diff.lanes = {{lane.value, other.value}};
+    if (&a != &b) compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
+    const nlohmann::json summary_a = nlohmann::json::parse(summary_json(a)), summary_b = &a == &b ? summary_a : nlohmann::json::parse(summary_json(b));
+    compare_pair(a, summary_a, b, summary_b, diff.lanes.front(), diff);
+    arrange(diff, times);
     return diff;
 }
 

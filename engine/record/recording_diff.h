@@ -20,6 +20,7 @@ struct DiffValue {
     std::string a, b;               // as text; "–" where it does not exist
     std::optional<double> delta;    // b - a
     std::optional<double> percent;  // of a; none where a is 0
+    std::optional<Origin> origin{}; // of a number; configuration has none
 };
 
 struct Parting {
@@ -27,6 +28,9 @@ struct Parting {
     Kind kind = token;
     std::string lane;
     std::size_t step_a = 0, step_b = 0;  // where it shows
+    SequenceId sequence;                 // of a's lane
+    std::uint32_t position = 0;          // in it; of a table: the first of the logical block
+    BlockId block;                       // of a table: a's, none where it has none there
     std::string sentence;                // "step 41: sequence a, position 52: 'boat' against 'ship'"
 };
 
@@ -46,6 +50,8 @@ struct RecordingDiff {
 // Times are measured anew in every run: they stand among the numbers, and a pair that differs in times alone is told of as any other
 // unless times is false.
 RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times = true);
+// Of one lane with one other, whatever they are called, also of the same recording.
+RecordingDiff diff_lanes(const Recording& a, LaneId lane, const Recording& b, LaneId other, bool times = true);
 
 std::string diff_json(const RecordingDiff& diff);
 
