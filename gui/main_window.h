@@ -28,9 +28,12 @@ class LengthSweep;
 class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
+class QueryWiring;
+class RecordingDesk;
 class RecordingSaving;
 class StartPage;
 class TabPage;
+class TimeMachine;
 class View;
 
 class MainWindow : public QMainWindow {
@@ -60,6 +63,8 @@ public:
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     QualityMeasurement* quality() const { return m_quality; }
     ModelSaving* saving() const { return m_saving; }
+    TimeMachine* time() const { return m_time; }
+    RecordingDesk* desk() const { return m_desk; }
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -140,6 +145,9 @@ private:
     QStackedWidget* m_centre = nullptr;
     StartPage* m_start = nullptr;
     NoticeBar* m_notice = nullptr;
+    TimeMachine* m_time = nullptr;
+    RecordingDesk* m_desk = nullptr;
+    QueryWiring* m_queries = nullptr;
     QStackedWidget* m_tabs = nullptr;
     QList<TabPage*> m_pages;
     QList<QAction*> m_tabActions;
@@ -153,7 +161,7 @@ private:
     ElidedLabel* m_reason = nullptr;
     ElidedLabel* m_modelText = nullptr;
     ElidedLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_stagesText = nullptr, *m_recorderText = nullptr,
-                *m_frameText = nullptr;
+                *m_frameText = nullptr, *m_fileText = nullptr;
     QLabel* m_origins = nullptr;
     QAction* m_measureCeilings = nullptr;
     CeilingsMeasurement* m_ceilings = nullptr;
