@@ -39,7 +39,12 @@ RecordingDesk::RecordingDesk(SessionController* controller, QWidget* window)
         m_damageTold = false;
         updateActions();
     });
-    connect(controller, &SessionController::phaseChanged, this, [this] { m_flight.look(m_controller->recording(), scenario()); });
+    // A run of a few steps pauses again before anybody has seen it running.
+    const auto look = [this] {
+        if (m_flight.on() && m_controller->hasSession()) m_flight.look(m_controller->recording(), scenario());
+    };
+    connect(controller, &SessionController::phaseChanged, this, look);
+    for (const auto moved : {&Cursor::stepChanged, &Cursor::grew}) connect(cursor, moved, this, look);
     connect(cursor, &Cursor::stepChanged, this, &RecordingDesk::lookForDamage);
     updateActions();
 }

@@ -14,10 +14,12 @@
 #include "views/query_view.h"
 #include "views/step_scrubber.h"
 
-#include <QAction>
+#include <QAbstractButton>
 #include <QComboBox>
+#include <QDir>
 #include <QDragEnterEvent>
 #include <QDropEvent>
+#include <QLabel>
 #include <QLineEdit>
 #include <QMimeData>
 #include <QSpinBox>
