@@ -45,7 +45,8 @@ SearchBar::SearchBar(Cursor* cursor, QWidget* parent)
     m_request->setEditable(true);
     m_request->setInsertPolicy(QComboBox::NoInsert);
     m_request->lineEdit()->setPlaceholderText(tr("any request"));
-    m_request->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    m_request->setMinimumContentsLength(12);
+    m_request->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
     m_block->setObjectName(QStringLiteral("searchBlock"));
     m_block->setAccessibleName(tr("Block"));
     m_block->setPlaceholderText(tr("any block"));

@@ -81,6 +81,7 @@ void QueryView::buildBars() {
     m_editor->setPlaceholderText(tr("SELECT … FROM steps, events, tokens, stages, requests, sequences, lanes, block_states, checks …   (Ctrl+Enter asks)"));
     m_editor->setTabChangesFocus(true);
     m_editor->setFrameShape(QFrame::NoFrame);
+    m_editor->document()->setDocumentMargin(8);
     m_editor->installEventFilter(this);
     connect(m_editor, &QPlainTextEdit::textChanged, this, &QueryView::updateButtons);
     m_table->setModel(m_model);

@@ -27,6 +27,19 @@ double quantile(std::vector<double> values, double share) {
 RequestsView::RequestsView(Cursor* cursor, QWidget* parent)
     : ListView(QStringLiteral("requests"), tr("Requests"), cursor, parent) {}
 
+void RequestsView::setGaps(Entry& entry, const RequestTimes& times) {
+    if (times.inter_token_ms.empty()) return;
+    entry.itl_ms = quantile(times.inter_token_ms, 0.5);
+    entry.itl95_ms = quantile(times.inter_token_ms, 0.95);
+}
+
+// Rows of those that run show their gaps; of the others they are counted when somebody asks.
+RequestsView::Entry RequestsView::whole(Entry entry) const {
+    const int step = cursor()->stepOf(cursor()->lane());
+    if (entry.sequence.valid() && step >= 0 && !entry.itl_ms) setGaps(entry, m_times->at(entry.sequence, static_cast<std::size_t>(step), true));
+    return entry;
+}
+
 RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const {
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
@@ -55,10 +68,7 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     entry.bytes = entry.blocks * lane.info().block_bytes;
     entry.queue_ms = times.queue_ms;
     entry.ttft_ms = times.time_to_first_token_ms;
-    if (!times.inter_token_ms.empty()) {
-        entry.itl_ms = quantile(times.inter_token_ms, 0.5);
-        entry.itl95_ms = quantile(times.inter_token_ms, 0.95);
-    }
+    setGaps(entry, times);
     entry.reason = QString::fromStdString(times.reason);
     switch (state.status) {
     case SequenceStatus::arrived:
@@ -102,10 +112,15 @@ void RequestsView::refresh() {
     std::vector<Entry> found;
     std::vector<bool> arrived(recording.requests().size(), false);
     if (state && step >= 0) {
-        const std::vector<RequestTimes> times = all_request_times(recording, *lane, static_cast<std::size_t>(step));
+        m_times.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
+            if (isEmptyShown()) return;
+            refresh();
+            update();
+        });
         const std::vector<SequenceWaste> waste = wasteOf(recording, *lane, *state);
-        for (std::size_t s = 0; s < std::min(state->sequences().size(), times.size()); ++s) {
-            found.push_back(entryOf(SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::size_t>(step), times[s]));
+        for (std::uint32_t s = 0; s < std::min(state->sequences().size(), lane->sequences().size()); ++s) {
+            const bool gaps = state->sequences()[s].status == SequenceStatus::running;  // others show none in their rows
+            found.push_back(entryOf(SequenceId(s), static_cast<std::size_t>(step), m_times->at(SequenceId(s), static_cast<std::size_t>(step), gaps)));
             found.back().waste = waste[s];
             if (found.back().request.value < arrived.size()) arrived[found.back().request.value] = true;
         }
@@ -200,6 +215,7 @@ std::vector<std::size_t> RequestsView::ordered(const std::vector<Entry>& found, 
 }
 
 void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
+    if (painter.device() != this) m_times.settle();  // exports show all
     const Canvas canvas(painter, palette_(), font(), unit());
     const Palette& colours = canvas.colours();
     const double width = area.width() - (this->width() - contentWidth());
@@ -309,7 +325,7 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
 QString RequestsView::tipAt(const QPointF& position) const {
     const int card = cardAt(position);
     if (card < 0 || card >= static_cast<int>(m_entries.size())) return {};
-    const Entry& entry = m_entries[static_cast<std::size_t>(card)];
+    const Entry entry = whole(m_entries[static_cast<std::size_t>(card)]);
     QStringList lines{tr("Request %1: %2 prompt tokens, %3 in all").arg(entry.name, formatCount(entry.prompt), formatCount(entry.tokens))};
     const QString mark = originMark(Origin::measured);
     if (entry.parent.valid()) lines << tr("Forked from %1 at position %2").arg(entry.parentName, formatCount(entry.forkedAt));
@@ -341,8 +357,10 @@ QString RequestsView::csv() const {
                                  "shared_blocks_measured,wasted_slots_predicted,reserved_slots_predicted,never_written_slots_predicted,"
                                  "parent,forked_at,queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
     const auto optional = [](const std::optional<double>& value) { return value ? QString::number(*value, 'g', 8) : QString(); };
-    for (const Entry& entry : m_entries) {
-        if (!entry.heading.isEmpty()) continue;
+    const_cast<RequestsView*>(this)->m_times.settle();
+    for (const Entry& shown : m_entries) {
+        if (!shown.heading.isEmpty()) continue;
+        const Entry entry = whole(shown);
         const QStringList fields{csvField(entry.name), entry.sequence.valid() ? QString::number(entry.sequence.value) : QString(),
                                  csvField(entry.group == Group::finished ? entry.outcome : entry.phase),
                                  QString::number(entry.prompt), QString::number(entry.tokens), QString::number(entry.computed),

@@ -168,11 +168,11 @@ void TracksView::paintTrack(const Canvas& canvas, const Frame& frame, std::size_
         // All rows of one step, and of all steps that fall on one pixel.
         const double left = std::max(band.left(), std::floor(frame.axis.x(point->step)));
         double least = point->value, greatest = point->value;
-        double right = std::max(left + 1, frame.axis.x(point->step + 1.0));
+        double right = std::max(left + 1, std::floor(frame.axis.x(point->step + 1.0)));  // where the next one begins
         for (; point != track.points.end() && frame.axis.x(point->step) < left + 1; ++point) {
             least = std::min(least, point->value);
             greatest = std::max(greatest, point->value);
-            right = std::max(left + 1, frame.axis.x(point->step + 1.0));
+            right = std::max(left + 1, std::floor(frame.axis.x(point->step + 1.0)));
         }
         right = std::min(right, band.right());
         if (right <= left) continue;
