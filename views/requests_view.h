@@ -62,6 +62,9 @@ private:
     Entry whole(Entry entry) const;
 
     GrowingData<RequestTimeline> m_times;
+    std::vector<Entry> m_gone;  // index: SequenceId; of those that have ended and hold nothing
+    const Recording* m_goneOf = nullptr;
+    LaneId m_goneLane;
     std::vector<Entry> m_entries;
     Order m_order = Order::state;
 };
