@@ -11,8 +11,11 @@
 #include "gui/model_saving.h"
 #include "gui/notice_bar.h"
 #include "gui/quality_measurement.h"
+#include "gui/query_wiring.h"
+#include "gui/recording_desk.h"
 #include "gui/start_page.h"
 #include "gui/tab_page.h"
+#include "gui/time_machine.h"
 #include "views/cached_heads.h"
 #include "views/format.h"
 #include "views/view.h"
@@ -57,6 +60,10 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
     column->setSpacing(0);
     m_notice = new NoticeBar;
     buildQuality();
+    m_time = new TimeMachine(m_controller.cursor());
+    m_desk = new RecordingDesk(&m_controller, this);
+    m_queries = new QueryWiring(this);
+    column->addWidget(m_time);
     column->addWidget(m_notice);
     m_comparing = new Comparing(m_controller.cursor(), this);
     column->addWidget(m_comparing->bar());
@@ -104,6 +111,11 @@ MainWindow::MainWindow(QWidget* parent) : QMainWindow(parent) {
         m_controller.continueUncached();
         m_controller.run();
     });
+    connect(m_time, &TimeMachine::told, this, [this](const QString& sentence) { m_notice->showPassing(sentence); });
+    connect(m_desk, &RecordingDesk::told, this, [this](const QString& sentence) { m_notice->showPassing(sentence); });
+    connect(m_desk, &RecordingDesk::statusChanged, this, &MainWindow::updateNumbers);
+    connect(m_queries, &QueryWiring::pinned, this, [this] { showView(QStringLiteral("tracks")); });
+    connect(m_time, &TimeMachine::playingChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::stepChanged, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::grew, this, &MainWindow::updateState);
     connect(m_controller.cursor(), &Cursor::focusChanged, this, &MainWindow::updateNumbers);
@@ -147,6 +159,7 @@ void MainWindow::buildPages() {
     m_blockValues = new BlockValuesStore(&m_controller, this);
     m_blockValues->attach(views());
     m_comparing->attach(views());
+    m_queries->attach(views(), &m_controller);
 }
 
 void MainWindow::showTab(int index) {
@@ -179,7 +192,7 @@ void MainWindow::buildStatusBar() {
     m_modelText = new ElidedLabel;
     m_modelText->setContentsMargins(6, 0, 10, 0);
     statusBar()->addWidget(m_modelText, 1);
-    for (ElidedLabel** label : {&m_deviceText, &m_stepText, &m_stagesText, &m_recorderText, &m_frameText}) {
+    for (ElidedLabel** label : {&m_deviceText, &m_stepText, &m_fileText, &m_stagesText, &m_recorderText, &m_frameText}) {
         *label = new ElidedLabel;
         (*label)->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Preferred);
         (*label)->setContentsMargins(6, 0, 10, 0);
@@ -198,7 +211,7 @@ void MainWindow::buildStatusBar() {
 void MainWindow::fitStatusBar() {
     if (!m_origins) return;
     const bool lane = m_controller.cursor()->laneRecord() != nullptr;
-    const QList<QLabel*> labels = {m_stepText, m_deviceText, m_stagesText, m_recorderText, m_origins, m_frameText};
+    const QList<QLabel*> labels = {m_stepText, m_fileText, m_deviceText, m_stagesText, m_recorderText, m_origins, m_frameText};
     int room = width() - fontMetrics().averageCharWidth() * (lane ? 28 : 2);  // for the head of the model's text
     for (QLabel* label : labels) {
         const bool has = (lane || label == m_origins) && !label->text().isEmpty();
@@ -298,12 +311,13 @@ void MainWindow::rememberFile(const QString& path) {
 void MainWindow::updateCentre() {
     const bool loading = m_controller.isLoading();
     m_centre->setCurrentIndex(!loading && m_controller.recording() ? 1 : 0);
+    m_time->setVisible(m_centre->currentIndex() == 1);
     if (loading)
         m_start->showLoading(0, tr("Opening…"));
     else
         m_start->showOffers();
     const auto recording = m_controller.cursor()->sharedRecording();
-    setWindowTitle(recording ? tr("%1 — KVLoupe").arg(QString::fromStdString(recording->title()))
+    setWindowTitle(recording ? tr("%1 — KVLoupe").arg(QString::fromStdString(recording->title()) + m_desk->titleSuffix())
                              : QStringLiteral("KVLoupe"));
     updateNumbers();
 }
@@ -347,6 +361,7 @@ void MainWindow::updateNumbers() {
     m_deviceText->setText(QString::fromStdString(info.device));
     m_deviceText->setToolTip(memoryTip(*cursor->recording()));
     m_stagesText->setText(stagesText());
+    m_fileText->setWholeText(m_desk->statusText());
     const int step = cursor->stepOf(cursor->lane());
     if (step >= 0) {
         const StepRecord& record = lane->step(static_cast<std::size_t>(step));

@@ -30,9 +30,12 @@ class ModelSaving;
 class NoticeBar;
 class QualityMeasurement;
 class RecordingExports;
+class QueryWiring;
+class RecordingDesk;
 class RecordingSaving;
 class StartPage;
 class TabPage;
+class TimeMachine;
 class View;
 
 class MainWindow : public QMainWindow {
@@ -64,6 +67,8 @@ public:
     ModelSaving* saving() const { return m_saving; }
     RecordingExports* exports() const { return m_exports; }
     Comparing* comparing() const { return m_comparing; }
+    TimeMachine* time() const { return m_time; }
+    RecordingDesk* desk() const { return m_desk; }
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -144,6 +149,9 @@ private:
     QStackedWidget* m_centre = nullptr;
     StartPage* m_start = nullptr;
     NoticeBar* m_notice = nullptr;
+    TimeMachine* m_time = nullptr;
+    RecordingDesk* m_desk = nullptr;
+    QueryWiring* m_queries = nullptr;
     QStackedWidget* m_tabs = nullptr;
     QList<TabPage*> m_pages;
     QList<QAction*> m_tabActions;
@@ -158,7 +166,7 @@ private:
     ElidedLabel* m_reason = nullptr;
     ElidedLabel* m_modelText = nullptr;
     ElidedLabel *m_deviceText = nullptr, *m_stepText = nullptr, *m_stagesText = nullptr, *m_recorderText = nullptr,
-                *m_frameText = nullptr;
+                *m_frameText = nullptr, *m_fileText = nullptr;
     QLabel* m_origins = nullptr;
     QAction* m_measureCeilings = nullptr;
     CeilingsMeasurement* m_ceilings = nullptr;

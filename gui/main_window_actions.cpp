@@ -10,7 +10,9 @@
 #include "gui/length_sweep.h"
 #include "gui/notice_bar.h"
 #include "gui/recording_exports.h"
+#include "gui/recording_desk.h"
 #include "gui/tab_page.h"
+#include "gui/time_machine.h"
 #include "views/view.h"
 
 #include <QAction>
@@ -52,9 +54,15 @@ void MainWindow::buildActions() {
     m_step = action(tr("Step"), QStringLiteral("step"), {Qt::Key_Right});
     connect(m_step, &QAction::triggered, this, &MainWindow::stepForward);
     m_run = action(tr("Run"), QStringLiteral("run"), {});
-    connect(m_run, &QAction::triggered, &m_controller, &SessionController::run);
+    connect(m_run, &QAction::triggered, this, [this] {
+        if (m_controller.hasFile()) m_time->play();
+        else m_controller.run();
+    });
     m_pause = action(tr("Pause"), QStringLiteral("pause"), {});
-    connect(m_pause, &QAction::triggered, &m_controller, &SessionController::pause);
+    connect(m_pause, &QAction::triggered, this, [this] {
+        m_time->stopPlaying();
+        m_controller.pause();
+    });
     auto* toggle = action(tr("Run or pause"), {}, {Qt::Key_Space});
     connect(toggle, &QAction::triggered, this, &MainWindow::toggleRun);
     m_reset = action(tr("Start over"), {}, {QKeySequence(Qt::CTRL | Qt::Key_R)});
@@ -105,6 +113,7 @@ void MainWindow::buildActions() {
     connect(m_saveResults, &QAction::triggered, this, &MainWindow::saveResults);
     m_closeSession = action(tr("Close session"), {}, {QKeySequence(Qt::CTRL | Qt::Key_W)});
     connect(m_closeSession, &QAction::triggered, &m_controller, &SessionController::close);
+    addActions(m_time->searchActions() + m_time->jumpActions() + m_desk->actions());
 }
 
 void MainWindow::buildMenus() {
@@ -123,6 +132,7 @@ void MainWindow::buildMenus() {
     });
     file->addSeparator();
     file->addAction(m_saveRecording);
+    file->addActions(m_desk->actions());
     file->addAction(m_saveResults);
     file->addAction(tr("&Export this view…"), QKeySequence(Qt::CTRL | Qt::Key_E), this,
                     [this] { exportView(focusedView()); });
@@ -140,9 +150,12 @@ void MainWindow::buildMenus() {
     redo->setShortcut(QKeySequence::Redo);
     edit->addActions({undo, redo});
     edit->addSeparator();
+    edit->addActions(m_time->searchActions());
+    edit->addSeparator();
     edit->addAction(tr("&Copy this view"), QKeySequence::Copy, this, [this] { copyView(focusedView()); });
     QMenu* run = menuBar()->addMenu(tr("&Run"));
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
+    run->addMenu(tr("&Go"))->addActions(m_time->jumpActions());
     run->addSeparator();
     run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
     run->addSeparator();
@@ -265,6 +278,7 @@ void MainWindow::stepBack() {
 }
 
 void MainWindow::toggleRun() {
+    if (m_controller.hasFile()) return m_time->playing() ? m_time->stopPlaying() : m_time->play();
     if (m_controller.phase() == Phase::running)
         m_controller.pause();
     else if (!isMeasuring())
@@ -282,11 +296,12 @@ void MainWindow::updateState() {
     m_rewind->setEnabled(recorded && !running && cursor->step() > 0);
     m_back->setEnabled(recorded && !running && cursor->step() > 0);
     m_step->setEnabled(recorded && !running && !isMeasuring() && (more || cursor->step() + 1 < steps));
-    m_run->setEnabled(more && !running && !isMeasuring());
+    const bool plays = m_time->playing();
+    m_run->setEnabled((more && !running && !isMeasuring()) || (m_controller.hasFile() && !plays && steps > 1));
     m_measureCeilings->setText(m_ceilings->running() ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
     updateQualityAction();
     updateLaneActions();
-    m_pause->setEnabled(running);
+    m_pause->setEnabled(running || plays);
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;
     m_breakpoints->setIconText(breakpoints > 0 ? tr("Breakpoints %1").arg(breakpoints) : tr("Breakpoints"));

@@ -17,13 +17,14 @@ namespace kvloupe {
 namespace {
 
 // Beside its place first: what stands there stays until the new one is whole.
-Result<void> write_beside(const std::shared_ptr<const Recording>& recording, const std::string& path, const std::string& scenario) {
+Result<void> write_beside(const std::shared_ptr<const Recording>& recording, const std::string& path, const std::string& scenario,
+                          const SavedSteps& wanted) {
     const std::string part = path + ".part";
     std::error_code error;
     std::filesystem::remove(part, error);
     std::size_t steps = 0;  // those of now: a session that runs on would never be written out
     for (const auto& lane : recording->lanes()) steps = std::max(steps, lane->step_count());
-    if (auto written = write_kvt(recording, kvt_options(part, scenario), 0, steps); !written) return written;
+    if (auto written = write_kvt(recording, kvt_options(part, scenario), wanted.first, std::min(wanted.end, steps)); !written) return written;
     std::filesystem::rename(part, path, error);
     if (!error) return {};
     std::error_code ignored;
@@ -35,11 +36,12 @@ Result<void> write_beside(const std::shared_ptr<const Recording>& recording, con
 
 RecordingSaving::~RecordingSaving() = default;
 
-void RecordingSaving::save(std::shared_ptr<const Recording> recording, const QString& path, const std::string& scenario) {
+void RecordingSaving::save(std::shared_ptr<const Recording> recording, const QString& path, const std::string& scenario,
+                           SavedSteps steps) {
     if (m_running || !recording) return;
     m_running = true;
-    m_thread = std::jthread([this, recording = std::move(recording), path, scenario] {
-        const auto written = write_beside(recording, path.toStdString(), scenario);
+    m_thread = std::jthread([this, recording = std::move(recording), path, scenario, steps] {
+        const auto written = write_beside(recording, path.toStdString(), scenario, steps);
         const QString sentence = written ? tr("The recording lies in %1.").arg(QDir::toNativeSeparators(path))
                                          : QString::fromStdString(written.error().message());
         QMetaObject::invokeMethod(this, [this, sentence] {

@@ -10,10 +10,17 @@
 
 #include <QString>
 
+#include <cstdint>
 #include <memory>
 #include <thread>
 
 namespace kvloupe {
+
+// Steps first … end - 1 of each lane; end is cut at the steps there are when saving begins.
+struct SavedSteps {
+    std::size_t first = 0;
+    std::size_t end = SIZE_MAX;
+};
 
 class RecordingSaving : public QObject {
     Q_OBJECT
@@ -23,7 +30,7 @@ public:
     ~RecordingSaving() override;
 
     // scenario: JSON, or "" where there is none. One at a time; another one while it runs is left out.
-    void save(std::shared_ptr<const Recording> recording, const QString& path, const std::string& scenario);
+    void save(std::shared_ptr<const Recording> recording, const QString& path, const std::string& scenario, SavedSteps steps = {});
     bool running() const { return m_running; }
 
 Q_SIGNALS:

@@ -32,6 +32,7 @@ struct GivenUp {
 struct SessionController::Loaded {
     std::unique_ptr<Session> session;
     std::optional<StoredRecording> file;
+    QString path;      // of the file
     QString sentence;  // why there is neither
 };
 
@@ -160,6 +161,7 @@ void SessionController::startLoading(std::function<void(std::stop_token, quint64
 
 void SessionController::openRecording(const QString& path) {
     startLoading([path](std::stop_token, quint64, Loaded& loaded) {
+        loaded.path = path;
         auto stored = open_recording(path.toStdString());
         if (stored) loaded.file = std::move(*stored);
         else loaded.sentence = QString::fromStdString(stored.error().message());
@@ -205,6 +207,7 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     m_cursor.setRecording(nullptr);
     m_session = std::move(loaded->session);
     m_file = std::move(loaded->file);
+    m_filePath = loaded->path;
     showRecording();
     Q_EMIT sessionChanged();
     if (m_file || !m_firstStep) return;

@@ -41,6 +41,7 @@ public:
     // A recording file is open: everything can be looked at, nothing steps.
     bool hasFile() const { return m_file.has_value(); }
     const std::optional<StoredRecording>& file() const { return m_file; }
+    QString filePath() const { return m_file ? m_filePath : QString(); }
     // Of the session or the file; null where neither is open.
     std::shared_ptr<const Recording> recording() const;
     bool isLoading() const { return m_loading; }
@@ -108,6 +109,7 @@ private:
     SessionOptions m_options;
     std::unique_ptr<Session> m_session;
     std::optional<StoredRecording> m_file;
+    QString m_filePath;
     std::jthread m_loader;
     quint64 m_job = 0;
     std::uint32_t m_moreUncached = 0;  // tokens granted to uncached lanes beyond their limit

@@ -191,6 +191,8 @@ TabLayout memoryLayout() {
         {"window", "history", Qt::Vertical, left, 0, 0, true, true},
         {"cache-values", "history", Qt::Vertical, left, 0, 0, true, true},
         {"latent", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"query", "history", Qt::Vertical, left, 0, 0, true, true},
+        {"tracks", "split", Qt::Vertical, left, 0, 110, false, true},
         {"allocators", "", Qt::Vertical, right, 560, 200},
         {"free-runs", "allocators", Qt::Vertical, right, 560, 170},
         {"prefix-tree", "free-runs", Qt::Vertical, right, 560, 290},

@@ -24,10 +24,10 @@ void BlockTables::clear() {
     m_copies.clear();
     m_copySentences.clear();
     m_tracks.clear();
-    m_facts.clear();
 }
 
-void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, SequenceId sequence, int depth, std::size_t step) {
+void BlockTables::addRows(const Added& from, SequenceId sequence, int depth) {
+    const LaneState& state = from.state;
     if (sequence.value < state.sequences().size()) {
         const SequenceState& now = state.sequences()[sequence.value];
         const std::size_t groups = now.group_tables.size() + 1;
@@ -40,8 +40,8 @@ void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, Sequen
             row.depth = depth;
             row.table = table.to_vector();
             row.written = now.computed_tokens;
-            row.reused = std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(lane, sequence));
-            row.work = workOf(lane, sequence, step);
+            row.reused = std::max(from.facts.upTo(sequence, m_step).hit_tokens, inheritedTokens(from.lane, sequence));
+            row.work = workOf(from.lane, sequence, m_step);
             for (const BlockId block : table) {
                 const bool held = block != null_block_id && block.value < state.blocks().size();
                 row.owners.push_back(held ? state.blocks()[block.value].owners : 0);
@@ -53,11 +53,13 @@ void BlockTables::addRows(const LaneRecord& lane, const LaneState& state, Sequen
         }
     }
     // Forks stand below their parent.
-    for (std::uint32_t s = sequence.value + 1; s < state.sequences().size() && s < lane.sequences().size(); ++s)
-        if (lane.sequences()[s].parent == sequence) addRows(lane, state, SequenceId(s), depth + 1, step);
+    const auto children = from.children.find(sequence.value);
+    if (children == from.children.end()) return;
+    for (const SequenceId child : children->second)
+        if (child.value > sequence.value) addRows(from, child, depth + 1);
 }
 
-void BlockTables::update(const Cursor& cursor) {
+void BlockTables::update(const Cursor& cursor, const SequenceFacts& facts) {
     m_rows.clear();
     m_copies.clear();
     m_copySentences.clear();
@@ -70,10 +72,13 @@ void BlockTables::update(const Cursor& cursor) {
     const auto step = static_cast<std::size_t>(cursor.stepOf(cursor.lane()));
     m_lane = cursor.lane();
     m_step = step;
-    m_facts.update(*cursor.recording(), cursor.lane());
+    Added from{lane, state, facts, {}};
+    const auto count = static_cast<std::uint32_t>(std::min(state.sequences().size(), lane.sequences().size()));
+    for (std::uint32_t s = 0; s < count; ++s)
+        if (const SequenceId parent = lane.sequences()[s].parent; parent.valid()) from.children[parent.value].push_back(SequenceId(s));
     if (!state.holders().empty())
-        for (std::uint32_t s = 0; s < state.sequences().size() && s < lane.sequences().size(); ++s)
-            if (!lane.sequences()[s].parent.valid()) addRows(lane, state, SequenceId(s), 0, step);
+        for (std::uint32_t s = 0; s < count; ++s)
+            if (!lane.sequences()[s].parent.valid()) addRows(from, SequenceId(s), 0);
     const LogRange range = lane.step(step).events;
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
         const Event& event = lane.events()[i];

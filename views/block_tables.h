@@ -41,7 +41,7 @@ public:
         std::optional<std::uint32_t> slot;
     };
 
-    void update(const Cursor& cursor);  // which must have a state
+    void update(const Cursor& cursor, const SequenceFacts& facts);  // the cursor must have a state
     void clear();
     const std::vector<Row>& rows() const { return m_rows; }
     // Sentences of the copies of the step, the newest last.
@@ -63,7 +63,13 @@ private:
         BlockId source, destination;
         SequenceId writer;
     };
-    void addRows(const LaneRecord& lane, const LaneState& state, SequenceId sequence, int depth, std::size_t step);
+    struct Added {  // what rows are made from
+        const LaneRecord& lane;
+        const LaneState& state;
+        const SequenceFacts& facts;
+        std::map<std::uint32_t, std::vector<SequenceId>> children;  // of those that were forked from
+    };
+    void addRows(const Added& from, SequenceId sequence, int depth);
     void paintLabel(const Canvas& canvas, const QRectF& box, const Row& row, const Cursor& cursor) const;
     void paintCell(const Canvas& canvas, const QRectF& box, const Row& row, std::uint32_t logical, const Cursor& cursor) const;
     void paintTies(const Canvas& canvas) const;
@@ -73,7 +79,6 @@ private:
     std::vector<Row> m_rows;
     std::vector<Copy> m_copies;
     QStringList m_copySentences;
-    SequenceFacts m_facts;
     mutable std::map<std::uint32_t, TokenTrack> m_tracks;  // by sequence, for the texts of the cells drawn
     std::uint32_t m_blockSize = 0;
     LaneId m_lane;                // at the last update

@@ -11,44 +11,45 @@
 #include <QFont>
 
 #include <algorithm>
+#include <climits>
 
 namespace kvloupe {
 
 EventsModel::EventsModel(QObject* parent) : QAbstractTableModel(parent) {}
 
-void EventsModel::grow(std::vector<Shown>& added) {
-    const int count = static_cast<int>(m_record->step_count());
-    for (; m_steps < count; ++m_steps) {
-        const LogRange range = m_record->step(static_cast<std::size_t>(m_steps)).events;
-        for (std::uint64_t i = range.begin; i < range.end; ++i) {
-            const Event& event = m_record->events()[i];
-            ++m_total;
-            ++m_counts[static_cast<std::size_t>(event.kind)];
-            ++m_causeCounts[static_cast<std::size_t>(event.cause)];
-            if (m_filter.matches(*m_recording, *m_record, event, static_cast<std::uint32_t>(m_steps)))
-                added.push_back({i, static_cast<std::uint32_t>(m_steps)});
-        }
-    }
+void EventsModel::publish() {
+    const int rows = static_cast<int>(std::min<std::size_t>(m_rows->rows(), INT_MAX));
+    if (rows <= m_rowCount) return;
+    beginInsertRows({}, m_rowCount, rows - 1);
+    m_rowCount = rows;
+    endInsertRows();
 }
 
-void EventsModel::rebuild() {
+void EventsModel::follow() {
+    m_rows.follow(m_recording, m_lane, [this] {
+        follow();  // what came meanwhile
+        publish();
+        Q_EMIT readOn();
+    });
+}
+
+void EventsModel::rebuild(const EventFilter& filter) {
     beginResetModel();
-    m_shown.clear();
-    m_total = 0;
-    m_counts.fill(0);
-    m_causeCounts.fill(0);
-    m_steps = 0;
-    if (m_record) grow(m_shown);
+    m_rowCount = 0;
+    m_rows.begin(EventRows(filter), m_recording, m_lane);
+    if (m_record) follow();
+    m_rowCount = static_cast<int>(std::min<std::size_t>(m_rows->rows(), INT_MAX));
     endResetModel();
 }
 
 void EventsModel::show(std::shared_ptr<const Recording> recording, LaneId lane, int step) {
     if (recording != m_recording || lane != m_lane) {
+        const EventFilter filter = m_rows->filter();
         m_recording = std::move(recording);
         m_lane = lane;
         m_record = m_recording && lane.value < m_recording->lanes().size() ? &m_recording->lane(lane) : nullptr;
         m_cursor = step;
-        rebuild();
+        rebuild(filter);
         return;
     }
     if (!m_record) return;
@@ -58,35 +59,27 @@ void EventsModel::show(std::shared_ptr<const Recording> recording, LaneId lane, 
         m_cursor = step;
         if (first <= last) Q_EMIT dataChanged(index(first, 0), index(last, ColumnCount - 1));
     }
-    std::vector<Shown> added;
-    grow(added);
-    if (added.empty()) return;
-    const int first = static_cast<int>(m_shown.size());
-    beginInsertRows({}, first, first + static_cast<int>(added.size()) - 1);
-    m_shown.insert(m_shown.end(), added.begin(), added.end());
-    endInsertRows();
+    follow();
+    publish();
 }
 
-void EventsModel::setFilter(const EventFilter& filter) {
-    m_filter = filter;
-    rebuild();
+void EventsModel::setFilter(const EventFilter& filter) { rebuild(filter); }
+
+void EventsModel::settle() {
+    m_rows.settle();
+    publish();
 }
 
-int EventsModel::rowsUpTo(int step) const {
-    const auto after = std::partition_point(m_shown.begin(), m_shown.end(),
-                                            [step](const Shown& shown) { return static_cast<int>(shown.step) <= step; });
-    return static_cast<int>(after - m_shown.begin());
-}
+int EventsModel::rowsUpTo(int step) const { return static_cast<int>(std::min<std::size_t>(m_rows->rowsUpTo(step), static_cast<std::size_t>(m_rowCount))); }
 
 const Event& EventsModel::event(int row) const { return m_record->events()[eventAt(row)]; }
 
 int EventsModel::rowOf(std::uint64_t event) const {
-    const auto found = std::lower_bound(m_shown.begin(), m_shown.end(), event,
-                                        [](const Shown& shown, std::uint64_t wanted) { return shown.event < wanted; });
-    return found != m_shown.end() && found->event == event ? static_cast<int>(found - m_shown.begin()) : -1;
+    const int row = m_rows->rowOf(event);
+    return row < m_rowCount ? row : -1;
 }
 
-int EventsModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(m_shown.size()); }
+int EventsModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : m_rowCount; }
 
 int EventsModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : ColumnCount; }
 

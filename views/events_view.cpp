@@ -61,6 +61,11 @@ EventsView::EventsView(Cursor* cursor, QWidget* parent)
     setEmbedded(m_body);
     setFocusProxy(m_table);
     connect(m_line, &QLineEdit::textChanged, this, &EventsView::applyFilter);
+    connect(m_model, &EventsModel::readOn, this, [this] {
+        if (!this->cursor()->laneRecord()) return;
+        refresh();
+        update();
+    });
     connect(m_table, &QTableView::entered, this,
             [this](const QModelIndex& index) { this->cursor()->setHover(pickOf(index.row())); });
     connect(m_table, &QTableView::clicked, this, [this](const QModelIndex& index) { this->cursor()->lock(pickOf(index.row())); });
@@ -190,6 +195,7 @@ void EventsView::explain() {
     const auto here = static_cast<quint64>(m_model->rowsUpTo(cursor()->stepOf(cursor()->lane())));
     QString text = shown == m_model->total() ? tr("%1 events").arg(formatCount(shown))
                                              : tr("%1 of %2 match").arg(formatCount(shown), formatCount(m_model->total()));
+    if (m_model->reading()) text += tr(" · reading on");
     if (here < shown) text += tr(" · %1 of them after this step").arg(formatCount(shown - here));
     setSubtitle(text);
 }
@@ -234,6 +240,11 @@ void EventsView::refresh() {
     if (!lane) {
         setSubtitle({});
         setEmpty(tr("Open a model or a scenario; what happens to requests and blocks is told here."));
+        return;
+    }
+    if (m_model->total() == 0 && m_model->reading()) {
+        setSubtitle({});
+        setEmpty(tr("The events are being read."));
         return;
     }
     if (m_model->total() == 0) {
@@ -346,6 +357,7 @@ bool EventsView::eventFilter(QObject* watched, QEvent* event) {
 }
 
 void EventsView::paintContent(QPainter& painter, const QRectF& area) {
+    m_model->settle();
     const Canvas canvas(painter, palette_(), font(), unit());
     const int fitting = std::max(1, static_cast<int>((area.height() - canvas.u(24)) / canvas.u(19)));
     // As on the screen: the events of the cursor's step in the middle, or the newest at the bottom.
@@ -354,6 +366,9 @@ void EventsView::paintContent(QPainter& painter, const QRectF& area) {
     paintTable(canvas, area.adjusted(canvas.u(6), 0, -canvas.u(6), 0), *m_model, std::max(0, first));
 }
 
-QString EventsView::csv() const { return tableCsv(*m_model); }
+QString EventsView::csv() const {
+    m_model->settle();
+    return tableCsv(*m_model);
+}
 
 }  // namespace kvloupe

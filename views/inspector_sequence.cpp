@@ -49,7 +49,10 @@ void InspectorView::describeSequence(SequenceId sequence) {
     add(tr("Tokens computed"), formatCount(now.computed_tokens), Origin::measured);
     if (!lane.info().kv_cache) return;
 
-    m_facts.update(recording, cursor()->lane());
+    m_facts.update(cursor()->sharedRecording(), cursor()->lane(), [this] {
+        refresh();
+        update();
+    });
     const SequenceCounts counts = m_facts.upTo(sequence, step);
     if (lane.info().policy.prefix_caching || counts.hit_tokens > 0)
         add(tr("Tokens hit in the cache"), formatCount(counts.hit_tokens), Origin::measured);

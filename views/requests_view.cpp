@@ -8,6 +8,8 @@
 #include "views/token_track.h"
 
 #include <algorithm>
+#include <map>
+#include <unordered_set>
 
 namespace kvloupe {
 
@@ -22,10 +24,35 @@ double quantile(std::vector<double> values, double share) {
     return values[index];
 }
 
+// It ended and gave all blocks back.
+bool hasEnded(const SequenceState& sequence) {
+    switch (sequence.status) {
+    case SequenceStatus::arrived:
+    case SequenceStatus::preempted:
+    case SequenceStatus::swapped:
+    case SequenceStatus::running: return false;
+    default: break;
+    }
+    return sequence.table.empty() && std::all_of(sequence.group_tables.begin(), sequence.group_tables.end(), [](const auto& table) { return table.empty(); });
+}
+
 }  // namespace
 
 RequestsView::RequestsView(Cursor* cursor, QWidget* parent)
     : ListView(QStringLiteral("requests"), tr("Requests"), cursor, parent) {}
+
+void RequestsView::setGaps(Entry& entry, const RequestTimes& times) {
+    if (times.inter_token_ms.empty()) return;
+    entry.itl_ms = quantile(times.inter_token_ms, 0.5);
+    entry.itl95_ms = quantile(times.inter_token_ms, 0.95);
+}
+
+// Rows of those that run show their gaps; of the others they are counted when somebody asks.
+RequestsView::Entry RequestsView::whole(Entry entry) const {
+    const int step = cursor()->stepOf(cursor()->lane());
+    if (entry.sequence.valid() && step >= 0 && !entry.itl_ms) setGaps(entry, m_times->at(entry.sequence, static_cast<std::size_t>(step), true));
+    return entry;
+}
 
 RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const {
     const Recording& recording = *cursor()->recording();
@@ -55,10 +82,7 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     entry.bytes = entry.blocks * lane.info().block_bytes;
     entry.queue_ms = times.queue_ms;
     entry.ttft_ms = times.time_to_first_token_ms;
-    if (!times.inter_token_ms.empty()) {
-        entry.itl_ms = quantile(times.inter_token_ms, 0.5);
-        entry.itl95_ms = quantile(times.inter_token_ms, 0.95);
-    }
+    setGaps(entry, times);
     entry.reason = QString::fromStdString(times.reason);
     switch (state.status) {
     case SequenceStatus::arrived:
@@ -102,11 +126,29 @@ void RequestsView::refresh() {
     std::vector<Entry> found;
     std::vector<bool> arrived(recording.requests().size(), false);
     if (state && step >= 0) {
-        const std::vector<RequestTimes> times = all_request_times(recording, *lane, static_cast<std::size_t>(step));
+        m_times.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
+            if (isEmptyShown()) return;
+            refresh();
+            update();
+        });
         const std::vector<SequenceWaste> waste = wasteOf(recording, *lane, *state);
-        for (std::size_t s = 0; s < std::min(state->sequences().size(), times.size()); ++s) {
-            found.push_back(entryOf(SequenceId(static_cast<std::uint32_t>(s)), static_cast<std::size_t>(step), times[s]));
-            found.back().waste = waste[s];
+        if (m_goneOf != cursor()->recording() || m_goneLane != cursor()->lane()) m_gone.clear();
+        m_goneOf = cursor()->recording();
+        m_goneLane = cursor()->lane();
+        const auto count = static_cast<std::uint32_t>(std::min(state->sequences().size(), lane->sequences().size()));
+        found.reserve(count);
+        m_gone.resize(std::max<std::size_t>(m_gone.size(), count));
+        for (std::uint32_t s = 0; s < count; ++s) {
+            const SequenceState& sequence = state->sequences()[s];
+            const bool runs = sequence.status == SequenceStatus::running;  // others show no gaps in their rows
+            const bool gone = hasEnded(sequence) && !m_times.reading();    // nothing of it changes any more
+            if (gone && m_gone[s].sequence.valid()) {
+                found.push_back(m_gone[s]);
+            } else {
+                found.push_back(entryOf(SequenceId(s), static_cast<std::size_t>(step), m_times->at(SequenceId(s), static_cast<std::size_t>(step), runs)));
+                found.back().waste = waste[s];
+                if (gone) m_gone[s] = found.back();
+            }
             if (found.back().request.value < arrived.size()) arrived[found.back().request.value] = true;
         }
     }
@@ -180,16 +222,20 @@ std::vector<std::size_t> RequestsView::ordered(const std::vector<Entry>& found, 
         if (!group || found[i].group == *group) order.push_back(i);
     if (group) {
         std::vector<std::size_t> families;
-        const auto within = [&](SequenceId sequence) {
-            return sequence.valid() && std::any_of(order.begin(), order.end(), [&](std::size_t i) { return found[i].sequence == sequence; });
-        };
+        std::map<std::uint32_t, std::vector<std::size_t>> children;  // of those in the group, by parent
+        std::unordered_set<std::uint32_t> members;
+        for (const std::size_t i : order)
+            if (found[i].sequence.valid()) members.insert(found[i].sequence.value);
+        for (const std::size_t i : order)
+            if (found[i].parent.valid()) children[found[i].parent.value].push_back(i);
         const auto visit = [&](const auto& self, std::size_t i) -> void {
             families.push_back(i);
-            for (const std::size_t child : order)
-                if (found[i].sequence.valid() && found[child].parent == found[i].sequence) self(self, child);
+            if (!found[i].sequence.valid() || children.empty()) return;
+            if (const auto own = children.find(found[i].sequence.value); own != children.end())
+                for (const std::size_t child : own->second) self(self, child);
         };
         for (const std::size_t i : order)
-            if (!within(found[i].parent)) visit(visit, i);
+            if (!found[i].parent.valid() || !members.count(found[i].parent.value)) visit(visit, i);
         return families;
     }
     const auto number = [this](const Entry& entry) -> std::uint64_t {
@@ -199,117 +245,10 @@ std::vector<std::size_t> RequestsView::ordered(const std::vector<Entry>& found, 
     return order;
 }
 
-void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
-    const Canvas canvas(painter, palette_(), font(), unit());
-    const Palette& colours = canvas.colours();
-    const double width = area.width() - (this->width() - contentWidth());
-    for (std::size_t i = 0; i < m_entries.size() && i < cards().size(); ++i) {
-        const Card& card = cards()[i];
-        const QRectF box(area.left(), area.top() + card.top - offset(), width, card.height);
-        if (box.bottom() < area.top() || box.top() > area.bottom()) continue;
-        const Entry& entry = m_entries[i];
-        if (!entry.heading.isEmpty()) {
-            canvas.text(box.adjusted(canvas.u(10), canvas.u(2), -canvas.u(10), 0), entry.heading,
-                        {11, QFont::DemiBold, colours.ink2, false});
-            continue;
-        }
-        if (entry.sequence.valid() && entry.sequence == cursor()->sequence()) {
-            painter.fillRect(box, colours.selectedRow);
-            painter.fillRect(QRectF(box.left(), box.top(), canvas.u(3), box.height()), colours.ink1);
-        }
-        paintEntry(canvas, box, entry);
-        if (entry.sequence.valid() && cursor()->hover().sequence == entry.sequence)
-            canvas.outline(box.adjusted(1, 1, -1, -1), colours.ink1, 1);
-    }
-}
-
-void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const {
-    const Palette& colours = canvas.colours();
-    QPainter& painter = canvas.painter();
-    const bool cached = cursor()->laneRecord()->info().kv_cache;
-    const TextStyle small{11, QFont::Normal, colours.ink2, false}, faint{11, QFont::Normal, colours.ink3, false};
-    const double indent = canvas.u(std::min(entry.depth, 3) * 12);
-    const QRectF inner = box.adjusted(canvas.u(10) + indent, canvas.u(3), -canvas.u(10), -canvas.u(3));
-    if (entry.depth > 0)
-        canvas.glyph(EventKind::fork, QPointF(inner.left() - canvas.u(7), box.top() + canvas.u(11)), 8, colours.ink3);
-    const bool tall = entry.group == Group::running;
-    const double line = tall ? canvas.u(16) : inner.height();
-    const double side = canvas.u(9);
-    const unsigned owner = entry.sequence.valid() ? entry.sequence.value : entry.request.value;
-    const QRectF first(inner.left(), inner.top(), inner.width(), line);
-    if (entry.group == Group::running || entry.group == Group::waiting) {
-        canvas.swatch(QRectF(first.left(), first.center().y() - side / 2, side, side), owner);
-    } else {
-        canvas.ownerRect(QRectF(first.left(), first.center().y() - side / 2, side, side), owner,
-                         canvas.mix(colours.owner(owner), colours.panel, 0.4));
-    }
-    double x = first.left() + side + canvas.u(6);
-    const TextStyle nameStyle{12, tall ? QFont::DemiBold : QFont::Medium, tall ? colours.ink1 : colours.ink2, false};
-    const double nameWidth = std::min(canvas.width(entry.name, nameStyle), canvas.u(80));
-    canvas.text(QRectF(x, first.top(), nameWidth + 1, line), entry.name, nameStyle);
-    x += nameWidth + canvas.u(8);
-    const QString sequence = entry.sequence.valid() ? tr("seq %1").arg(entry.sequence.value) : QString();
-    canvas.text(QRectF(x, first.top(), canvas.u(46), line), sequence, small);
-    x += sequence.isEmpty() ? 0 : canvas.width(sequence, small) + canvas.u(10);
-    if (!tall) {
-        QString right = entry.tokens == 1 ? tr("1 token") : tr("%1 tokens").arg(formatCount(entry.tokens));
-        if (m_order == Order::waste) right = tr("%1 wasted").arg(formatCount(entry.waste.total()));
-        else if (entry.group == Group::waiting) right = entry.queue_ms ? right : tr("%1 in prompt").arg(formatCount(entry.prompt));
-        canvas.text(first, right, small, Qt::AlignRight | Qt::AlignVCenter);
-        canvas.text(QRectF(x, first.top(), first.right() - x - canvas.width(right, small) - canvas.u(8), line),
-                    entry.group == Group::finished ? entry.outcome : entry.phase,
-                    entry.outcome == QLatin1String("rejected") || entry.outcome == QLatin1String("failed")
-                        ? TextStyle{11, QFont::Normal, colours.breakpoint, false} : small);
-        return;
-    }
-    double used = 0;
-    if (cached) used = canvas.number(first, Origin::derived, formatBytes(entry.bytes), {12});
-    canvas.text(QRectF(x, first.top(), first.right() - x - used - canvas.u(6), line), entry.phase, small);
-    const QRectF second = first.translated(0, line);
-    QString right = !cached ? tr("no blocks") : entry.blocks == 1 ? tr("1 block") : tr("%1 blocks").arg(formatCount(entry.blocks));
-    if (entry.shared > 0) right += tr(", %1 shared").arg(formatCount(entry.shared));
-    canvas.text(second, right, small, Qt::AlignRight | Qt::AlignVCenter);
-    canvas.text(second.adjusted(side + canvas.u(6), 0, -canvas.width(right, small) - canvas.u(6), 0),
-                entry.parent.valid() ? tr("from %1 at %2").arg(entry.parentName, formatCount(entry.forkedAt))
-                : entry.shared > 0   ? tr("%1 + %2 of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
-                                                               formatCount(entry.limit - entry.prompt))
-                                     : tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
-                                                   formatCount(entry.limit - entry.prompt)), small);
-    // Progress: prompt, new tokens, what may still come; what is not computed yet is hatched.
-    const QRectF bar(inner.left() + side + canvas.u(6), second.bottom() + canvas.u(3), inner.width() - side - canvas.u(6), canvas.u(4));
-    painter.fillRect(bar, colours.grid);
-    const double perToken = bar.width() / std::max(entry.limit, 1u);
-    painter.fillRect(QRectF(bar.left(), bar.top(), std::min(entry.tokens, entry.limit) * perToken, bar.height()), canvas.ownerPale(owner));
-    painter.fillRect(QRectF(bar.left(), bar.top(), std::min(entry.computed, entry.limit) * perToken, bar.height()), colours.owner(owner));
-    const double border = bar.left() + entry.prompt * perToken;
-    painter.fillRect(QRectF(border - canvas.u(0.75), bar.top() - canvas.u(2), canvas.u(1.5), bar.height() + canvas.u(4)), colours.ink1);
-    const QRectF third(inner.left() + side + canvas.u(6), bar.bottom() + canvas.u(2), inner.width() - side - canvas.u(6), canvas.u(14));
-    double wasted = 0;
-    if (cached && entry.waste.total() > 0) {
-        const QString text = tr("%1 wasted").arg(formatCount(entry.waste.total()));
-        wasted = canvas.number(third, Origin::predicted, text, small);
-    }
-    if (!entry.ttft_ms) {
-        canvas.text(third.adjusted(0, 0, -wasted, 0), tr("no token yet"), faint);
-        return;
-    }
-    double at = third.left();
-    const auto time = [&](const QString& label, double ms) {
-        const QString value = formatDuration(ms * 1e6);
-        const double need = canvas.width(label, faint) + canvas.width(value, small) + canvas.u(17);
-        if (at + need > third.right() - wasted + canvas.u(2)) return;
-        canvas.text(QRectF(at, third.top(), need, third.height()), label, faint);
-        canvas.number(QRectF(at, third.top(), need, third.height()), Origin::measured, value, small);
-        at += need + canvas.u(10);
-    };
-    time(tr("TTFT"), *entry.ttft_ms);
-    if (entry.itl_ms) time(tr("ITL"), *entry.itl_ms);
-}
-
 QString RequestsView::tipAt(const QPointF& position) const {
     const int card = cardAt(position);
     if (card < 0 || card >= static_cast<int>(m_entries.size())) return {};
-    const Entry& entry = m_entries[static_cast<std::size_t>(card)];
+    const Entry entry = whole(m_entries[static_cast<std::size_t>(card)]);
     QStringList lines{tr("Request %1: %2 prompt tokens, %3 in all").arg(entry.name, formatCount(entry.prompt), formatCount(entry.tokens))};
     const QString mark = originMark(Origin::measured);
     if (entry.parent.valid()) lines << tr("Forked from %1 at position %2").arg(entry.parentName, formatCount(entry.forkedAt));
@@ -341,8 +280,10 @@ QString RequestsView::csv() const {
                                  "shared_blocks_measured,wasted_slots_predicted,reserved_slots_predicted,never_written_slots_predicted,"
                                  "parent,forked_at,queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
     const auto optional = [](const std::optional<double>& value) { return value ? QString::number(*value, 'g', 8) : QString(); };
-    for (const Entry& entry : m_entries) {
-        if (!entry.heading.isEmpty()) continue;
+    const_cast<RequestsView*>(this)->m_times.settle();
+    for (const Entry& shown : m_entries) {
+        if (!shown.heading.isEmpty()) continue;
+        const Entry entry = whole(shown);
         const QStringList fields{csvField(entry.name), entry.sequence.valid() ? QString::number(entry.sequence.value) : QString(),
                                  csvField(entry.group == Group::finished ? entry.outcome : entry.phase),
                                  QString::number(entry.prompt), QString::number(entry.tokens), QString::number(entry.computed),

@@ -4,13 +4,14 @@
 // Forks, samples and beams stand below the sequence they come from. Or in the order of a number, such as wasted slots.
 #pragma once
 
+#include "views/growing_data.h"
 #include "views/list_view.h"
+#include "views/request_timeline.h"
 #include "views/sequence_facts.h"
 
 namespace kvloupe {
 
 class Canvas;
-struct RequestTimes;
 
 class RequestsView : public ListView {
     Q_OBJECT
@@ -57,6 +58,13 @@ private:
     Entry entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const;
     void paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const;
 
+    static void setGaps(Entry& entry, const RequestTimes& times);
+    Entry whole(Entry entry) const;
+
+    GrowingData<RequestTimeline> m_times;
+    std::vector<Entry> m_gone;  // index: SequenceId; of those that have ended and hold nothing
+    const Recording* m_goneOf = nullptr;
+    LaneId m_goneLane;
     std::vector<Entry> m_entries;
     Order m_order = Order::state;
 };

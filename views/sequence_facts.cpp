@@ -7,21 +7,10 @@
 
 namespace kvloupe {
 
-void SequenceFacts::clear() {
-    m_recording = nullptr;
-    m_steps = 0;
-    m_entries.clear();
-}
-
-void SequenceFacts::update(const Recording& recording, LaneId lane) {
-    if (m_recording != &recording || m_lane != lane) {
-        clear();
-        m_recording = &recording;
-        m_lane = lane;
-    }
+void SequenceFactLog::update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled) {
     const LaneRecord& record = recording.lane(lane);
     const std::size_t count = record.step_count();
-    for (; m_steps < count; ++m_steps) {
+    for (; m_steps < count && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
         const LogRange range = record.step(m_steps).events;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
             const Event& event = record.events()[i];
@@ -46,7 +35,7 @@ void SequenceFacts::update(const Recording& recording, LaneId lane) {
     }
 }
 
-SequenceCounts SequenceFacts::upTo(SequenceId sequence, std::size_t step) const {
+SequenceCounts SequenceFactLog::upTo(SequenceId sequence, std::size_t step) const {
     if (!sequence.valid() || sequence.value >= m_entries.size()) return {};
     const std::vector<Entry>& own = m_entries[sequence.value];
     const auto after = std::partition_point(own.begin(), own.end(), [step](const Entry& entry) { return entry.step <= step; });

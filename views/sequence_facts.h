@@ -5,6 +5,7 @@
 #pragma once
 
 #include "engine/record/recording.h"
+#include "views/growing_data.h"
 
 #include <vector>
 
@@ -20,10 +21,10 @@ struct SequenceCounts {
     std::uint32_t nulled = 0;        // table entries that left its window
 };
 
-class SequenceFacts {
+class SequenceFactLog {
 public:
-    void update(const Recording& recording, LaneId lane);
-    void clear();
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled);
+    std::size_t steps() const { return m_steps; }
     SequenceCounts upTo(SequenceId sequence, std::size_t step) const;
 
 private:
@@ -31,10 +32,21 @@ private:
         std::uint32_t step = 0;
         SequenceCounts counts;  // after the event
     };
-    const Recording* m_recording = nullptr;
-    LaneId m_lane;
     std::size_t m_steps = 0;                     // looked at
     std::vector<std::vector<Entry>> m_entries;   // by sequence, ascending
+};
+
+class SequenceFacts {
+public:
+    // ready: called when a job has read what was too much to be read at once.
+    void update(const std::shared_ptr<const Recording>& recording, LaneId lane, std::function<void()> ready = {}) {
+        m_log.follow(recording, lane, std::move(ready));
+    }
+    SequenceCounts upTo(SequenceId sequence, std::size_t step) const { return m_log->upTo(sequence, step); }
+    void settle() { m_log.settle(); }
+
+private:
+    GrowingData<SequenceFactLog> m_log;
 };
 
 // Slots that a sequence holds and that have no token: a slot of a shared block is its first owner's.

@@ -19,7 +19,7 @@ void TimelineData::extend(SequenceId sequence, std::uint32_t step, bool waiting)
     m_spans.push_back({sequence, step, step + 1, waiting});
 }
 
-void TimelineData::update(const Recording& recording, LaneId laneId) {
+void TimelineData::update(const Recording& recording, LaneId laneId, const std::atomic<bool>& cancelled) {
     if (&recording != m_recording || laneId != m_lane) {
         *this = TimelineData();
         m_recording = &recording;
@@ -27,7 +27,7 @@ void TimelineData::update(const Recording& recording, LaneId laneId) {
     }
     const LaneRecord& lane = recording.lane(laneId);
     const auto steps = static_cast<std::uint32_t>(lane.step_count());
-    for (; m_steps < steps; ++m_steps) {
+    for (; m_steps < steps && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
         const LogRange range = lane.step(m_steps).events;
         std::uint32_t prefill = 0;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {

@@ -6,6 +6,7 @@
 
 #include "engine/record/recording.h"
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -33,7 +34,7 @@ public:
     static int weight(EventKind kind);
 
     // Reads the steps that are new; another lane or recording starts over.
-    void update(const Recording& recording, LaneId lane);
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled = std::atomic<bool>(false));
 
     std::uint32_t steps() const { return m_steps; }
     const std::vector<Prefill>& prefills() const { return m_prefills; }   // by step

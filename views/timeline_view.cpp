@@ -46,6 +46,15 @@ std::pair<double, double> TimelineView::range() const {
     return {0.0, std::max(fewest_steps, static_cast<double>(cursor()->stepCount()))};
 }
 
+void TimelineView::readOn() {
+    m_data.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
+        if (isEmptyShown()) return;
+        refresh();
+        update();
+    });
+    m_rows = m_data->packRows(m_rowCount);
+}
+
 void TimelineView::refresh() {
     const LaneRecord* lane = cursor()->laneRecord();
     setSubtitle({});
@@ -58,10 +67,10 @@ void TimelineView::refresh() {
         return;
     }
     setEmpty({});
-    m_data.update(*cursor()->recording(), cursor()->lane());
-    m_rows = m_data.packRows(m_rowCount);
-    QString text = (m_data.steps() == 1 ? tr("lane %1 · %2 step") : tr("lane %1 · %2 steps"))
-                       .arg(QString::fromStdString(lane->info().name), formatCount(m_data.steps()));
+    readOn();
+    QString text = (lane->step_count() == 1 ? tr("lane %1 · %2 step") : tr("lane %1 · %2 steps"))
+                       .arg(QString::fromStdString(lane->info().name), formatCount(lane->step_count()));
+    if (m_data.reading()) text += tr(" · reading events");
     if (m_zoomed) text += tr(" · zoomed, F shows all");
     if (!cursor()->following()) text += tr(" · looking back, End follows");
     setSubtitle(text);
@@ -94,6 +103,7 @@ int TimelineView::stepAt(const QPointF& point) const {
 }
 
 void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
+    if (painter.device() != this) m_data.settle();  // exports show all
     const Canvas canvas(painter, palette_(), font(), unit());
     const Bands bands = bandsFor(area);
     const TextStyle caption{11, QFont::Normal, canvas.colours().ink2, false};
@@ -103,7 +113,7 @@ void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
                         Qt::AlignRight | Qt::AlignVCenter);
         };
         const LaneRecord* lane = cursor()->laneRecord();
-        const QString most = formatCount(m_data.mostPrefill());
+        const QString most = formatCount(m_data->mostPrefill());
         label(bands.prefill, lane && !lane->info().kv_cache ? tr("computed, to %1").arg(most) : tr("prefill, to %1").arg(most));
         label(bands.decode, tr("decoding"));
         label(bands.marks, tr("events"));
@@ -136,7 +146,7 @@ void TimelineView::paintLegend(const Canvas& canvas, const Bands& bands) const {
     const TextStyle style{10.5, QFont::Normal, canvas.colours().ink2, false};
     double x = bands.plot.right();
     for (int i = static_cast<int>(std::size(kinds)) - 1; i >= 0; --i) {
-        const bool occurs = std::any_of(m_data.marks().begin(), m_data.marks().end(),
+        const bool occurs = std::any_of(m_data->marks().begin(), m_data->marks().end(),
                                         [&](const TimelineData::Mark& mark) { return mark.kind == kinds[i]; });
         if (!occurs) continue;
         const double width = canvas.width(names[i], style) + canvas.u(26);
@@ -155,9 +165,9 @@ void TimelineView::paintPrefill(const Canvas& canvas, const Bands& bands) const 
     const Palette& colours = canvas.colours();
     painter.setPen(QPen(colours.grid, 1));
     painter.drawLine(bands.prefill.bottomLeft(), bands.prefill.bottomRight());
-    if (m_data.mostPrefill() == 0) return;
-    const double perToken = bands.prefill.height() / m_data.mostPrefill();
-    const auto& prefills = m_data.prefills();
+    if (m_data->mostPrefill() == 0) return;
+    const double perToken = bands.prefill.height() / m_data->mostPrefill();
+    const auto& prefills = m_data->prefills();
     const auto [begin, end] = range();
     auto bar = std::lower_bound(prefills.begin(), prefills.end(), std::floor(begin),
                                 [](const TimelineData::Prefill& p, double step) { return p.step < step; });
@@ -205,7 +215,7 @@ void TimelineView::paintDecode(const Canvas& canvas, const Bands& bands) const {
     const double pitch = std::min(canvas.u(12), bands.decode.height() / m_rowCount);
     const double height = std::max(1.0, pitch - std::min(canvas.u(3), pitch * 0.3));
     const auto [begin, end] = range();
-    for (const TimelineData::Span& span : m_data.spans()) {
+    for (const TimelineData::Span& span : m_data->spans()) {
         if (span.end < begin || span.begin > end || span.sequence.value >= m_rows.size()) continue;
         const double y = bands.decode.top() + m_rows[span.sequence.value] * pitch;
         const QRectF box(bands.x(span.begin), y, std::max(1.0, (span.end - span.begin) * bands.perStep), height);
@@ -242,7 +252,7 @@ void TimelineView::paintMarks(const Canvas& canvas, const Bands& bands) const {
         const TimelineData::Mark* mark = nullptr;
     };
     std::vector<Shown> shown;
-    for (const TimelineData::Mark& mark : m_data.marks()) {
+    for (const TimelineData::Mark& mark : m_data->marks()) {
         if (mark.step < std::floor(begin) || mark.step > end) continue;
         const double x = bands.x(mark.step + 0.5);
         const double gap = shown.empty() ? 1e9 : x - shown.back().x;
@@ -312,7 +322,7 @@ QString TimelineView::tipAt(const QPointF& position) const {
     const QString mark = originMark(Origin::measured);
     QStringList lines{tr("Step %1: %2 %3").arg(QString::number(step), mark, formatDuration(static_cast<double>(record.duration_ns))),
                       tr("%1 %2 prefill and %3 decode tokens").arg(mark, formatCount(record.prefill_tokens), formatCount(record.decode_tokens))};
-    for (const TimelineData::Mark& entry : m_data.marks())
+    for (const TimelineData::Mark& entry : m_data->marks())
         if (entry.step == static_cast<std::uint32_t>(step) && lines.size() < 8)
             lines << QString::fromStdString(describe_event(*cursor()->recording(), *lane, entry.event));
     return lines.join(QLatin1Char('\n'));

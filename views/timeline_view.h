@@ -6,6 +6,7 @@
 
 #include "views/view.h"
 
+#include "views/growing_data.h"
 #include "views/timeline_data.h"
 
 namespace kvloupe {
@@ -53,7 +54,9 @@ private:
     void paintLegend(const Canvas& canvas, const Bands& bands) const;
     void paintCursor(const Canvas& canvas, const Bands& bands) const;
 
-    TimelineData m_data;
+    void readOn();
+
+    GrowingData<TimelineData> m_data;
     std::vector<std::uint32_t> m_rows;  // of each sequence
     std::uint32_t m_rowCount = 0;
     void setZoomState(const QVariant& state) override;

@@ -109,10 +109,13 @@ void TokensView::refresh() {
     m_owners.clear();
     for (const BlockId block : m_table)
         m_owners.push_back(block.value < state->blocks().size() ? state->blocks()[block.value].owners : 0);
-    m_facts.update(*cursor()->recording(), cursor()->lane());
+    m_facts.update(cursor()->sharedRecording(), cursor()->lane(), [this] {
+        refresh();
+        update();
+    });
     m_reused = m_blockSize == 0 ? 0 : std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(*lane, sequence));
     if (m_blockSize > 0)
-        m_tables.update(*cursor());
+        m_tables.update(*cursor(), m_facts);
     else
         m_tables.clear();
     if (m_track.tokens().empty()) {

@@ -11,6 +11,7 @@
 #include "views/logits_view.h"
 #include "views/parameters_view.h"
 #include "views/quality_view.h"
+#include "views/query_view.h"
 #include "views/attention_view.h"
 #include "views/cache_values_view.h"
 #include "views/events_view.h"
@@ -33,6 +34,7 @@
 #include "views/sweep_view.h"
 #include "views/time_per_token_view.h"
 #include "views/tokens_view.h"
+#include "views/tracks_view.h"
 #include "views/window_view.h"
 
 #include <QCoreApplication>
@@ -87,6 +89,8 @@ constexpr Entry entries[] = {
     {"cache-values", QT_TRANSLATE_NOOP("kvloupe::views", "Cache values"), "More", make<CacheValuesView>},
     {"latent", QT_TRANSLATE_NOOP("kvloupe::views", "Latent"), "More", make<LatentView>},
     {"window", QT_TRANSLATE_NOOP("kvloupe::views", "Window"), "More", make<WindowView>},
+    {"query", QT_TRANSLATE_NOOP("kvloupe::views", "Query"), "More", make<QueryView>},
+    {"tracks", QT_TRANSLATE_NOOP("kvloupe::views", "Pinned tracks"), "More", make<TracksView>},
 };
 
 }  // namespace

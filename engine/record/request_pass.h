@@ -18,6 +18,9 @@ public:
     // Follows these alone; whoever stems from another needs it, too.
     RequestPass(const Recording& recording, const LaneRecord& lane, const std::vector<SequenceId>& followed);
 
+    // false: inter_token_ms stay empty, for who counts the times of tokens himself (default: true).
+    void keep_gaps(bool keep) { m_keep_gaps = keep; }
+
     // Steps must come in order, without a gap from the first one on that holds something of the sequences.
     void step(const StepRecord& step);
 
@@ -44,6 +47,7 @@ private:
     std::vector<std::optional<Progress>> m_progress;  // index: SequenceId; none: not followed
     std::vector<SequenceId> m_sampled;
     bool m_all = false;
+    bool m_keep_gaps = true;
 };
 
 }  // namespace kvloupe

@@ -84,7 +84,7 @@ void RequestPass::step(const StepRecord& step) {
 
 void RequestPass::token(Progress& own, std::uint64_t step_end) {
     ++own.times.output_tokens;
-    if (own.previous_token && *own.previous_token != step_end)
+    if (m_keep_gaps && own.previous_token && *own.previous_token != step_end)
         own.times.inter_token_ms.push_back(static_cast<double>(step_end - *own.previous_token) / 1e6);
     own.previous_token = step_end;
 }

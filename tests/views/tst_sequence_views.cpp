@@ -2,9 +2,11 @@
 #include <QObject>  // first: moc 6.4 stumbles over libstdc++ when <compare> comes first
 
 #include "tests/support/demo_sharing.h"
+#include "tests/support/demo_recording.h"
 #include "tests/views/sharing_fixture.h"
 #include "views/inspector_view.h"
 #include "views/requests_view.h"
+#include "views/request_timeline.h"
 #include "views/sequence_facts.h"
 #include "views/tokens_view.h"
 
@@ -136,8 +138,10 @@ private Q_SLOTS:
         const auto recording = demo_sharing_recording();
         m_cursor->setRecording(recording);
         m_cursor->setStep(40);
+        SequenceFacts facts;
+        facts.update(m_cursor->sharedRecording(), m_cursor->lane());
         BlockTables tables;
-        tables.update(*m_cursor);
+        tables.update(*m_cursor, facts);
         tables.layOut(width, 1);
         std::vector<QRectF> cells;
         for (std::size_t row = 0; row < tables.rows().size(); ++row)
@@ -266,9 +270,40 @@ private Q_SLOTS:
         QVERIFY(compared > 40);
     }
 
+    // What one pass keeps says the same at every step as reading the events up to it.
+    void timesAtAnyStepAreThoseOfReadingUpToIt_data() {
+        QTest::addColumn<int>("kind");
+        QTest::newRow("shared by hand") << 0;
+        QTest::newRow("forks, preemptions, swaps") << 1;
+        QTest::newRow("chunks, rejection, waiting") << 2;
+    }
+    void timesAtAnyStepAreThoseOfReadingUpToIt() {
+        QFETCH(int, kind);
+        const auto recording = kind == 0 ? m_recording : kind == 1 ? demo_sharing_recording() : demo_recording();
+        for (std::uint32_t l = 0; l < recording->lanes().size(); ++l) {
+            const LaneRecord& lane = recording->lane(LaneId(l));
+            RequestTimeline timeline;
+            timeline.update(*recording, LaneId(l), std::atomic<bool>(false));
+            QCOMPARE(timeline.steps(), lane.step_count());
+            for (std::size_t step = 0; step < lane.step_count(); step += 7) {
+                const auto expected = all_request_times(*recording, lane, step);
+                for (std::uint32_t s = 0; s < expected.size(); ++s) {
+                    const RequestTimes times = timeline.at(SequenceId(s), step, true);
+                    QCOMPARE(times.queue_ms, expected[s].queue_ms);
+                    QCOMPARE(times.time_to_first_token_ms, expected[s].time_to_first_token_ms);
+                    QCOMPARE(times.inter_token_ms, expected[s].inter_token_ms);
+                    QCOMPARE(times.output_tokens, expected[s].output_tokens);
+                    QCOMPARE(times.finish_reason, expected[s].finish_reason);
+                    QCOMPARE(times.reason, expected[s].reason);
+                    QCOMPARE(times.dropped, expected[s].dropped);
+                }
+            }
+        }
+    }
+
     void countsOfASequenceFollowTheCursor() {
         SequenceFacts facts;
-        facts.update(*m_recording, LaneId(0));
+        facts.update(m_recording, LaneId(0));
         QCOMPARE(facts.upTo(SequenceId(0), 1).copies, 0u);
         QCOMPARE(facts.upTo(SequenceId(0), 2).copies, 1u);
         QCOMPARE(facts.upTo(SequenceId(0), 6).copied_slots, 3u);
