@@ -35,6 +35,8 @@ constexpr const char* usage_text =
     "                     | --cut A..B [--strip] | --strip) --to OUT       FILE: a recording (.kvt) or a memory snapshot (.pickle)\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
+    "kvloupe branch FILE.kvt --step N [--lane L] [--name NAME] [--set cache.dtype=int8] … [--request ID --token ID] [--steps M]\n"
+    "                                           (--record OUT.kvt | --export DIR)\n"
     "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
 
 // The lines of the usage text that speak of a command; "" for a word that is none.
@@ -144,6 +146,7 @@ int dispatch(int argc, char** argv) {
     if (first == "quality") return kvloupe::quality_command(rest);
     if (first == "query") return kvloupe::query_command(rest);
     if (first == "check") return kvloupe::check_command(rest);
+    if (first == "branch") return kvloupe::branch_command(rest);
     if (first == "diff") return kvloupe::diff_command(rest);
     if (first == "export") {
         setenv("QT_QPA_PLATFORM", "offscreen", 0);

@@ -69,6 +69,8 @@ public:
     Comparing* comparing() const { return m_comparing; }
     TimeMachine* time() const { return m_time; }
     RecordingDesk* desk() const { return m_desk; }
+    void restartFrom(int step);
+    void branchFrom(int step);  // asks what is to differ
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -92,6 +94,9 @@ private:
     void buildAnalyseMenu();
     void buildMoreMenu(QMenu* view);
     void buildLaneMenu();
+    void buildBranchActions(QMenu* run);
+    void updateBranchActions();
+    void addBranchActions(QMenu* menu, const Pick& meant);
     void buildQuality();
     void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
@@ -158,6 +163,7 @@ private:
     QToolBar* m_toolBar = nullptr;
     QAction *m_rewind = nullptr, *m_back = nullptr, *m_step = nullptr, *m_run = nullptr, *m_pause = nullptr;
     QAction *m_addRequest = nullptr, *m_fork = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
+    QAction *m_restart = nullptr, *m_branch = nullptr;
     QAction *m_saveRecording = nullptr, *m_saveResults = nullptr, *m_closeSession = nullptr;
     RecordingSaving* m_recordingSaving = nullptr;
     RecordingExports* m_exports = nullptr;

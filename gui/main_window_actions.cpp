@@ -158,6 +158,7 @@ void MainWindow::buildMenus() {
     run->addMenu(tr("&Go"))->addActions(m_time->jumpActions());
     run->addSeparator();
     run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
+    buildBranchActions(run);
     run->addSeparator();
     run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
     QMenu* device = run->addMenu(tr("&Device"));
@@ -302,6 +303,7 @@ void MainWindow::updateState() {
     updateQualityAction();
     updateLaneActions();
     m_pause->setEnabled(running || plays);
+    updateBranchActions();
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;
     m_breakpoints->setIconText(breakpoints > 0 ? tr("Breakpoints %1").arg(breakpoints) : tr("Breakpoints"));

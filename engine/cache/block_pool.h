@@ -88,6 +88,9 @@ public:
     // Takes a block out of the queue, wherever it stands.
     void unlink(BlockId id);
 
+    // Where a block goes from now on that nobody owns any more.
+    void set_order(FreeOrder order) { m_order = order; }
+
     // Free blocks from the head; at most `limit`.
     std::vector<BlockId> free_order(std::size_t limit = SIZE_MAX) const;
 

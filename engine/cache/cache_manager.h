@@ -160,6 +160,13 @@ public:
     // block or sequence and values.
     virtual Result<void> audit() const = 0;
 
+    // Other rules from now on; what is where stays there.
+    virtual void set_rules(std::uint32_t watermark_blocks, FreeOrder free_order, RadixEviction radix_eviction) {
+        m_options.watermark_blocks = watermark_blocks;
+        m_options.free_order = free_order;
+        m_options.radix_eviction = radix_eviction;
+    }
+
     void set_listener(CacheListener* listener) { m_listener = listener; }
 
 protected:

@@ -48,6 +48,11 @@ public:
     std::vector<BlockId> free_order(std::size_t limit) const override { return m_pool.free_order(limit); }
     SlotCounts count_slots(std::span<const SlotHolder> holders, std::uint64_t waiting_slots) const override;
     Result<void> audit() const override;
+    void set_rules(std::uint32_t watermark_blocks, FreeOrder free_order, RadixEviction radix_eviction) override {
+        CacheManager::set_rules(watermark_blocks, free_order, radix_eviction);
+        m_pool.set_order(free_order);
+        if (m_index) m_index->set_eviction(radix_eviction);
+    }
 
 private:
     struct Swapped {

@@ -72,6 +72,9 @@ public:
     // Everything is forgotten; no block is owned. Held blocks go to the free queue (evict events come first).
     virtual void reset(std::vector<Event>& events) = 0;
 
+    // The order in which held blocks go from now on.
+    virtual void set_eviction(RadixEviction) {}
+
     // Error: the first entry that does not hold.
     virtual Result<void> audit() const = 0;
 

@@ -50,6 +50,7 @@ public:
     void forget(BlockId block) override;
     void evict(BlockId block, std::vector<Event>& events) override;
     void reset(std::vector<Event>& events) override;
+    void set_eviction(RadixEviction eviction) override { m_tree.set_policy(eviction); }
     Result<void> audit() const override;
 
     const RadixTree& tree() const { return m_tree; }

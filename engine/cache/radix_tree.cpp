@@ -319,6 +319,14 @@ bool RadixTree::may_go(std::uint32_t id) const {
     return id != root.value && node.locks == 0 && node.first_child == none;
 }
 
+void RadixTree::set_policy(RadixEviction policy) {
+    std::vector<std::uint32_t> leaves;
+    for (const Rank& leaf : m_leaves) leaves.push_back(leaf.node);
+    m_leaves.clear();
+    m_policy = policy;
+    for (const std::uint32_t leaf : leaves) queue(leaf);
+}
+
 RadixTree::Rank RadixTree::rank(std::uint32_t id) const {
     const Node& node = m_nodes[id];
     switch (m_policy) {

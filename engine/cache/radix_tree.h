@@ -94,6 +94,8 @@ public:
     std::vector<BlockId> evict_page(BlockId page);
     // Forgets everything, locks too.
     void clear();
+    // Another order of eviction from now on.
+    void set_policy(RadixEviction policy);
 
     std::uint32_t page_size() const { return m_page_size; }
     std::uint64_t total_tokens() const { return m_total; }

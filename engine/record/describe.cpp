@@ -320,4 +320,16 @@ std::uint64_t event_bytes(const LaneRecord& lane, const Event& event) {
     }
 }
 
+std::string describe_branch(const LaneRecord& lane) {
+    const LaneBranch& branch = lane.info().branch;
+    if (branch.of.empty()) return {};
+    std::string text = "continues lane '" + branch.of + "' from step " + std::to_string(branch.at_step) + " on, " +
+                       (branch.how == "switches" ? "under its rules until then" : "in a pool of its own that takes its tokens until then");
+    if (branch.token < 0) return text;
+    const auto& shown = lane.vocabulary().shown;
+    const auto token = static_cast<std::size_t>(branch.token);
+    return text + "; the next token of " + branch.request + " is " +
+           (token < shown.size() ? "'" + shown[token] + "'" : "token " + std::to_string(branch.token));
+}
+
 }  // namespace kvloupe

@@ -52,6 +52,10 @@ RequestTimes request_times(const Recording& recording, const LaneRecord& lane, S
 // The same for all sequences of the lane in one pass over the recording (index: SequenceId).
 std::vector<RequestTimes> all_request_times(const Recording& recording, const LaneRecord& lane, std::size_t last);
 
+// What a lane continues and how: "continues lane 'cached' from step 12 on, under its rules until then; the next token of a is
+// 'ship'". "" where it continues none.
+std::string describe_branch(const LaneRecord& lane);
+
 // Text of tokens by the lane's vocabulary: pieces joined, invalid UTF-8 as U+FFFD, control tokens left out.
 std::string text_of(const VocabularyText& vocabulary, std::span<const TokenId> tokens);
 

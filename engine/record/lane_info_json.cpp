@@ -36,12 +36,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(CachePolicy, kind, prefix_cachin
                                                 max_model_len, hash_bits, compare_tokens, tag_extra_keys, watermark_blocks, host_blocks,
                                                 positions, groups, batching, scheduling, preemption, victim, max_num_seqs,
                                                 max_num_batched_tokens, chunked_prefill, reserve_full_prompt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LaneBranch, of, at_step, how, token, request)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(LaneInfo, name, model_name, architecture, device, device_id, attention_variant,
                                                 attention_form, latent_form, conversion, cache_dtype, layers, query_heads, kv_heads,
                                                 head_dim, vocabulary, context_length, parameters, weight_bytes, kv_cache, block_size,
                                                 blocks, bytes_per_token, block_bytes, pool_bytes, weights_id, policy, layer_infos,
                                                 parameter_parts, stored_parameters, derived_weight_bytes, latent_rank,
-                                                latent_rotary_dim, latent_key_dim, latent_value_dim, window_is_foreign, residual_pages, memory, notes)
+                                                latent_rotary_dim, latent_key_dim, latent_value_dim, window_is_foreign, residual_pages, memory, notes, branch)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(RequestInfo, id, prompt, max_new_tokens, arrival_step, temperature, top_k, top_p,
                                                 arrival_ns, priority, salt, adapter, n, beam_width)
 

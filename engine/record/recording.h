@@ -59,6 +59,15 @@ struct CachePolicy {
     bool reserve_full_prompt = true;
 };
 
+// What a lane continues; `of` is "" where it continues none.
+struct LaneBranch {
+    std::string of;                // a lane before it
+    std::uint32_t at_step = 0;     // its first own step: the tokens before it are those of `of`
+    std::string how;               // "switches": under its parent's rules until then; "from_start": in a pool of its own from step 0
+    TokenId token = -1;            // the chosen next token of `request`; -1: none
+    std::string request;           // a sequence's name
+};
+
 // What a lane is; fixed when the lane is created.
 struct LaneInfo {
     std::string name;
@@ -99,6 +108,7 @@ struct LaneInfo {
     std::uint32_t residual_pages = 0;           // blocks that can be kept in f16 at a time (KIVI)
     LaneMemory memory;                          // measured
     std::vector<std::string> notes;             // sentences: what the program chose because nothing was given
+    LaneBranch branch;
 };
 
 struct RequestInfo {

@@ -284,6 +284,13 @@ OrderedJson lane_of(const Recording& recording, const LaneResult& result, const 
     json["name"] = info.name;
     if (const OrderedJson model = model_of(info); model != model_of(first)) json["model"] = model;
     if (info.device != first.device) json["device"] = text_or_null(info.device);
+    if (!info.branch.of.empty()) {
+        json["branch"]["of"] = info.branch.of;
+        json["branch"]["at_step"] = info.branch.at_step;
+        json["branch"]["how"] = info.branch.how;
+        json["branch"]["token"] = info.branch.token < 0 ? Json(nullptr) : Json(info.branch.token);
+        json["branch"]["request"] = text_or_null(info.branch.request);
+    }
     json["steps"] = steps;
     json["requests"] = requests_of(recording, lane, result.names, result.outputs, steps);
     json["kv"] = kv_of(lane, recount(recording, lane, steps), steps);

@@ -43,8 +43,9 @@ CacheManagerOptions LaneSetup::manager_options(const CacheShape& shape) const {
     result.compare_tokens = cache.compare_tokens;
     result.tag_extra_keys = cache.tag_extra_keys;
     result.watermark_blocks = static_cast<std::uint32_t>(cache.watermark * blocks);
-    const bool swaps = options.scheduler.preemption == PreemptionMode::swap;
-    result.host_blocks = swaps ? options.scheduler.swap_blocks : 0;
+    const auto swapped = [](const SchedulerOptions& scheduler) { return scheduler.preemption == PreemptionMode::swap ? scheduler.swap_blocks : 0; };
+    result.host_blocks = swapped(options.scheduler);
+    for (const LaneRules& each : rules) result.host_blocks = std::max(result.host_blocks, swapped(each.scheduler));
     result.reserve = cache.reserve;
     result.max_model_len = context_length;
     result.groups = shape.cache_groups;
@@ -117,15 +118,14 @@ void Lane::begin(LaneWriter& writer) {
         if (manager) m_cache = std::move(*manager);  // create() has tried it
     }
     m_pages = ResidualPages(m_setup.blocks, m_shape.pages_of(m_setup.blocks));
-    m_scheduler = std::make_unique<Scheduler>(m_setup.options.scheduler, m_cache.get(), m_setup.context_length);
+    begin_rules();
+    m_scheduler = std::make_unique<Scheduler>(m_scheduling, m_cache.get(), m_setup.context_length);
     if (m_setup.poison && m_cache && m_cache_memory) m_device->backend->poison_block(*m_cache_memory, null_block_id.value);
     m_requests.clear();
     m_by_name.clear();
     m_coming.clear();
     m_ended_in_batch.clear();
     m_beams.clear();
-    m_cancels.clear();
-    m_asked.clear();
     m_actions = m_setup.actions;
     // Stable, then reversed: the next one is at the end, in file order among equals.
     std::stable_sort(m_actions.begin(), m_actions.end(),
@@ -230,9 +230,11 @@ void Lane::end_stuck_request(const Schedule& schedule) {
 
 Result<Schedule> Lane::schedule() {
     m_preempted_by_action = false;
+    follow_rules();
     act();
     choose_beams();  // a beam that the others waited for may have been cancelled, or have failed
     arrive();
+    check_choice();
     const std::uint64_t start = now_ns();
     auto schedule = m_scheduler->schedule();
     const std::uint64_t end = now_ns();
@@ -253,6 +255,7 @@ Result<Schedule> Lane::schedule() {
 
 Lane::Outcome Lane::step(const StepContext& context) {
     m_counters = {};
+    m_inherited = context.inherited;
     if (m_failed_last) m_writer->set_failure({});  // it works again, until this step says otherwise
     m_failed_last = false;
     m_failure.clear();
@@ -314,6 +317,8 @@ void Lane::idle_until(std::uint32_t step) {
     while (m_step < step) {
         m_counters = {};
         m_writer->begin_step();
+        follow_rules();
+        act();
         close_step({});
     }
 }

@@ -10,6 +10,8 @@
 #include "engine/record/block_values.h"
 #include "engine/record/writer.h"
 #include "engine/serve/beam_search.h"
+#include "engine/serve/branch.h"
+#include "engine/serve/branch_tokens.h"
 #include "engine/serve/cache_shape.h"
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
@@ -23,7 +25,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct LaneSetup {
     bool poison = false;                  // fresh blocks and the null block are filled with NaN; debug builds always do
     bool audit = false;                   // check the cache's invariants after every step; debug builds always do
     std::vector<ScenarioAction> actions;
+    std::vector<LaneRules> rules;         // ascending steps from 0; empty: those of the options, always
     std::uint64_t weights_allocated = 0;  // measured: by the allocator's counter when the model was put on the device
 
     // How the lane keeps its layers; of an accounting lane one group and no layers. Errors: CacheShape::of.
@@ -58,6 +60,7 @@ struct StepContext {
     LogitComparison* comparison = nullptr;         // may be null
     LogitTap logit_tap;                            // may be empty
     PositionTap* positions = nullptr;              // asks for logits inside prompts too; may be null
+    const BranchTokens* inherited = nullptr;       // of a branch: what it takes from its parent
 };
 
 class Lane {
@@ -72,10 +75,8 @@ public:
     // Starts from nothing: no requests, an empty pool, step 0 of `writer`, which outlives the lane's use of it.
     void begin(LaneWriter& writer);
     void add_request(Request request);
-    // In the next step. Ids of requests that ended or do not exist are ignored.
-    void cancel(const std::string& request) { m_cancels.insert(request); }
-    // In the next step, whatever its at_step.
-    void act(const ScenarioAction& action) { m_asked.push_back(action); }
+    // At its step, behind the actions of that step that are known already.
+    void act(const ScenarioAction& action);
 
     // Requests that have not ended, those to come included.
     bool has_work() const { return !m_coming.empty() || !m_scheduler->running().empty() || !m_scheduler->waiting().empty(); }
@@ -89,7 +90,7 @@ public:
         stopped,  // given up because of the stop token: nothing was published
     };
     Outcome step(const StepContext& context);
-    // Publishes idle steps until next_step() is `step`; only while nothing runs or waits.
+    // Publishes steps in which nothing but actions happens until next_step() is `step`; only while nothing runs or waits.
     void idle_until(std::uint32_t step);
     // What a block holds of a layer now; between steps. From the next step on the lane also keeps what values were before they
     // were stored. Never fails: what cannot be told is a sentence in it.
@@ -144,6 +145,13 @@ private:
     void release(Request& request, Cause cause);
     void release_batch();
 
+    // lane_branch.cpp
+    void begin_rules();
+    void follow_rules();
+    void check_choice();
+    bool choice_is_next(const Request& request) const;
+    TokenId given_token(const Request& request) const;
+
     // lane_actions.cpp
     void act();
     void act_on(const ScenarioAction& action);
@@ -163,7 +171,6 @@ private:
     Forward forward_cached(const Schedule& schedule, const StepContext& context);
     Forward forward_uncached(const Schedule& schedule, const StepContext& context);
     ForwardOptions forward_options(const StepContext& context, const std::vector<TokenId>* summarise) const;
-    TokenId asked_token(const Request& request) const;
     LogitRow logit_row(const ForwardResult& result, std::size_t row) const;
     Result<void> prepare_buffers(const Schedule& schedule, bool all_positions);
     Result<void> reserve(std::uint32_t rows, std::uint32_t logit_rows);
@@ -190,7 +197,7 @@ private:
     bool summary_is_enough(const Request& request, const StepContext& context) const;
     void spread(Request& request, const LogitRow& logits, const StepContext& context);
     void sample(Request& request, const LogitRow& logits, const StepContext& context);
-    void append_token(Request& request, const SampledToken& sampled);
+    void append_token(Request& request, const SampledToken& sampled, bool forced);
     void end_if_done(Request& request);
     bool is_end(TokenId token) const;
     // lane_beams.cpp
@@ -226,11 +233,13 @@ private:
     std::vector<Request*> m_ended_in_batch;      // static batching: ended, their blocks stay
     std::map<RequestId, BeamGroup> m_beams;
     std::vector<ScenarioAction> m_actions;       // by step; taken from the end
-    std::vector<ScenarioAction> m_asked;         // while running
-    std::set<std::string> m_cancels;
+    SchedulerOptions m_scheduling;               // of the step in progress
+    std::size_t m_next_rules = 0;                // of m_setup.rules
+    bool m_chosen = false;                       // the branch's token was taken
     std::uint32_t m_step = 0;
 
     // Of the step in progress.
+    const BranchTokens* m_inherited = nullptr;   // may be null
     StepRecord m_counters;
     StageRecord m_schedule_stage;
     std::vector<StageRecord> m_stages;           // of its passes, read at once

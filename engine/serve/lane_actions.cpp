@@ -8,19 +8,19 @@
 
 namespace kvloupe {
 
-// The scenario's of this step, then those asked for while running.
+// Those of this step: the scenario's, then those asked for while running.
 void Lane::act() {
     while (!m_actions.empty() && m_actions.back().at_step <= m_step) {
         const ScenarioAction action = std::move(m_actions.back());
         m_actions.pop_back();
         act_on(action);
     }
-    const std::vector<ScenarioAction> asked = std::move(m_asked);
-    m_asked.clear();
-    for (const ScenarioAction& action : asked) act_on(action);
-    for (const std::string& name : m_cancels)
-        for (Request* request : named(name)) cancel_now(*request);
-    m_cancels.clear();
+}
+
+// The list is in reverse: the new one stands before those that are done earlier or in the same step.
+void Lane::act(const ScenarioAction& action) {
+    const auto place = std::find_if(m_actions.begin(), m_actions.end(), [&](const ScenarioAction& each) { return each.at_step <= action.at_step; });
+    m_actions.insert(place, action);
 }
 
 void Lane::act_on(const ScenarioAction& action) {

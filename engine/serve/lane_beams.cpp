@@ -53,7 +53,7 @@ void Lane::apply_choice(BeamGroup& group, const BeamChoice& choice) {
     std::vector<Beam> live;
     for (const auto& [sequence, candidate] : steps) {
         sequence->parked = false;
-        append_token(*sequence, candidate->sampled);
+        append_token(*sequence, candidate->sampled, false);
         const std::size_t endings = m_endings.size();
         end_if_done(*sequence);
         if (m_endings.size() > endings) ++group.finished;

@@ -114,7 +114,7 @@ Result<void> Lane::prepare_buffers(const Schedule& schedule, bool all_positions)
         while (size < least) size *= 2;
         return std::max(least, std::min(size, most));
     };
-    const std::uint32_t piece = std::min(longest, m_setup.options.scheduler.max_num_batched_tokens);
+    const std::uint32_t piece = std::min(longest, m_scheduling.max_num_batched_tokens);
     if (auto reserved = reserve(roomy(piece, config.context_length), all_positions ? piece : 1); !reserved) return reserved;
     if (m_cache_memory && m_cache_memory->shape().block_size >= longest) return {};
     m_decoder.forget_passes();
@@ -144,11 +144,6 @@ void Lane::forward_accounting(const Schedule& schedule) {
         if (scheduled.request->to_compute() == 0) spread(*scheduled.request, {}, {});
 }
 
-// The token whose rank a summary is to tell, or none.
-TokenId Lane::asked_token(const Request& request) const {
-    return request.is_forced() ? request.forced_token(request.output_tokens()) : -1;
-}
-
 Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& context) {
     Batch batch;
     std::vector<TokenId> asked;  // (logit_rows)
@@ -163,7 +158,7 @@ Lane::Forward Lane::forward_cached(const Schedule& schedule, const StepContext& 
         if (!m_pages.empty())
             if (auto taken = take_pages(scheduled); !taken) return fail_all(schedule, taken.error());
         if (asked.size() == batch.logit_rows.size()) continue;
-        asked.push_back(asked_token(request));
+        asked.push_back(given_token(request));
         summaries = summaries && summary_is_enough(request, context);
     }
     for (const std::vector<std::uint64_t>& of_group : slots) batch.slots.insert(batch.slots.end(), of_group.begin(), of_group.end());
@@ -209,10 +204,10 @@ Lane::Forward Lane::forward_uncached(const Schedule& schedule, const StepContext
     std::string place;
     for (std::size_t i = 0; i < logits.size(); ++i) {
         const ScheduledSequence& scheduled = schedule.sequences[i];
-        const std::vector<TokenId> asked = {asked_token(*scheduled.request)};
+        const std::vector<TokenId> asked = {given_token(*scheduled.request)};
         const bool enough = summary_is_enough(*scheduled.request, context);
         for (std::uint32_t first = 0; first < scheduled.count;) {
-            const std::uint32_t count = std::min(scheduled.count - first, m_setup.options.scheduler.max_num_batched_tokens);
+            const std::uint32_t count = std::min(scheduled.count - first, m_scheduling.max_num_batched_tokens);
             Batch batch;
             batch.requests = scheduled.request->name;
             add_rows(batch, *scheduled.request, first, count, context.positions);

@@ -127,6 +127,8 @@ LaneInfo Lane::info() const {
     info.name = m_setup.options.name;
     info.model_name = m_setup.model_name;
     info.attention_variant = "none";
+    if (const auto& branch = m_setup.options.branch)
+        info.branch = {branch->of, branch->at_step, m_setup.rules.size() > 1 ? "switches" : "from_start", branch->token.value_or(-1), branch->request};
     if (m_device) {
         describe_model(*m_device, info);
         describe_layers(info);

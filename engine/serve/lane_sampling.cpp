@@ -13,7 +13,8 @@ namespace kvloupe {
 bool Lane::summary_is_enough(const Request& request, const StepContext& context) const {
     if (!m_device->backend->supports_summaries() || context.logit_tap || context.positions) return false;
     if (context.comparison && context.comparison->compares(context.lane)) return false;
-    return !request.beam && (request.is_forced() || request.sampling.temperature <= 0);
+    if (m_inherited && request.width > 1) return false;  // several tokens come from one row, each may be given
+    return !request.beam && (given_token(request) >= 0 || request.sampling.temperature <= 0);
 }
 
 // With its first token a request of `n` samples becomes n sequences: they share the prompt, and each takes its own token
@@ -37,7 +38,8 @@ void Lane::spread(Request& request, const LogitRow& logits, const StepContext& c
 void Lane::sample(Request& request, const LogitRow& logits, const StepContext& context) {
     const std::uint32_t index = request.output_tokens();
     SampledToken sampled;
-    const TokenId forced = request.is_forced() ? request.forced_token(index) : -1;
+    const TokenId forced = given_token(request);
+    m_chosen = m_chosen || choice_is_next(request);
     if (!logits.present()) {
         sampled.token = forced;
         sampled.probability = std::numeric_limits<float>::quiet_NaN();
@@ -53,17 +55,17 @@ void Lane::sample(Request& request, const LogitRow& logits, const StepContext& c
         }
         if (context.logit_tap) context.logit_tap(context.lane, track, index, logits.values);
     }
-    append_token(request, sampled);
+    append_token(request, sampled, forced >= 0);
     end_if_done(request);
 }
 
-void Lane::append_token(Request& request, const SampledToken& sampled) {
+void Lane::append_token(Request& request, const SampledToken& sampled, bool forced) {
     ++m_sampled;
     TokenRecord token;
     token.sequence = request.sequence;
     token.position = request.size();
     token.token = sampled.token;
-    token.source = request.is_forced() ? TokenRecord::forced : TokenRecord::sampled;
+    token.source = forced ? TokenRecord::forced : TokenRecord::sampled;
     token.rank = sampled.rank;
     token.probability = sampled.probability;
     m_writer->token(token, sampled.top());

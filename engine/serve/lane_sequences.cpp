@@ -135,7 +135,7 @@ void Lane::end_request(Request& request, Cause cause, const std::string& detail)
     if (!detail.empty()) event.detail = m_writer->intern(detail);
     record(EventKind::finish, cause, request, event);
     const bool early = cause == Cause::sequence_cancelled || cause == Cause::sequence_failed || cause == Cause::beam_dropped;
-    const bool stays = !early && m_cache && m_setup.options.scheduler.batching == Batching::fixed;
+    const bool stays = !early && m_cache && m_scheduling.batching == Batching::fixed;
     if (stays) m_ended_in_batch.push_back(&request);
     else release(request, early ? cause : Cause::sequence_finished);
     m_scheduler->remove(request);

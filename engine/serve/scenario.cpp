@@ -126,6 +126,7 @@ std::set<std::string> sequence_names(Scenario& scenario, ReadFailure& failure) {
 void check_references(Scenario& scenario, ReadFailure& failure) {
     const std::set<std::string> ids = sequence_names(scenario, failure);
     const std::vector<std::string> known(ids.begin(), ids.end());
+    check_branch_names(scenario, known, failure);
     const auto missing = [&](const std::string& where, const std::string& id) {
         if (ids.count(id)) return false;
         const std::string near = nearest_word(id, known);
@@ -166,7 +167,7 @@ void read_scenario(const json& document, Scenario& scenario, ReadFailure& failur
     read_device(top, scenario.device);
     top.whole("seed", 0, UINT64_MAX, scenario.seed);
     read_list(top, "lanes", max_lanes, scenario.lanes,
-              [&](const json& value, const std::string& where) { return read_lane(value, where, failure); });
+              [&](const json& value, const std::string& where) { return read_lane(value, where, scenario.lanes, failure); });
     read_list(top, "requests", max_requests, scenario.requests,
               [&](const json& value, const std::string& where) { return read_request(value, where, failure); });
     read_list(top, "actions", max_entries, scenario.actions,

@@ -44,6 +44,8 @@ struct CacheOptions {
     bool tag_extra_keys = true;
     RadixEviction radix_eviction = RadixEviction::lru;
     bool positions_by_rank = false;       // positions of keys count within the cache (StreamingLLM)
+
+    bool operator==(const CacheOptions&) const = default;
 };
 
 enum class Batching : std::uint8_t { continuous, fixed /* "static" */ };
@@ -62,6 +64,18 @@ struct SchedulerOptions {
     std::uint32_t swap_blocks = 0;        // of host memory
     bool reserve_full_prompt = true;
     VictimRule victim = VictimRule::vllm;
+
+    bool operator==(const SchedulerOptions&) const = default;
+};
+
+// A lane that continues from a step of another one (engine/serve/branch.h).
+struct BranchOptions {
+    std::string of;                // a lane before it
+    std::uint32_t at_step = 0;     // the first step that is its own; until then its tokens are those of `of`
+    std::optional<TokenId> token;  // the next token of `request`, from that step on
+    std::string request;           // the sequence's name; with a token
+
+    bool operator==(const BranchOptions&) const = default;
 };
 
 struct LaneOptions {
@@ -76,6 +90,9 @@ struct LaneOptions {
     bool latent_absorbed = false;      // the same with "absorbed": said, not only left to the default
     std::optional<ConvertOptions> convert;  // what the lane's model becomes first
     std::uint32_t uncached_limit = 0;  // window: an uncached lane pauses at this many tokens; 0: no limit
+    std::optional<BranchOptions> branch;
+
+    bool operator==(const LaneOptions&) const = default;
 };
 
 struct RequestOptions {
@@ -92,6 +109,9 @@ struct RequestOptions {
     std::string salt, adapter;                         // extra keys of the prefix cache
     std::uint32_t n = 1;                               // parallel samples; more than 1: its sequences are id.0, id.1, …
     std::uint32_t beam_width = 0;                      // 0: no beam search; its sequences are id.0, id.1, …
+    bool submitted = false;                            // while the session ran: its arrival says so
+
+    bool operator==(const RequestOptions&) const = default;
 };
 
 enum class ActionKind : std::uint8_t { fork, cancel, preempt, evict, reset_prefix_cache };
@@ -110,6 +130,8 @@ struct ScenarioAction {
     std::optional<std::vector<TokenId>> prompt_tokens;
     std::optional<std::vector<TokenId>> output_tokens;
     std::optional<std::uint32_t> max_new_tokens;
+
+    bool operator==(const ScenarioAction&) const = default;
 };
 
 struct Breakpoint {
@@ -120,11 +142,15 @@ struct Breakpoint {
     std::optional<std::uint32_t> step;
     std::optional<std::uint32_t> used_blocks;
     std::optional<std::string> lane;
+
+    bool operator==(const Breakpoint&) const = default;
 };
 
 struct AttentionWatch {
     std::uint32_t layer = 0;
     std::vector<std::uint32_t> heads;  // empty: all
+
+    bool operator==(const AttentionWatch&) const = default;
 };
 
 struct RecordOptions {
@@ -132,6 +158,8 @@ struct RecordOptions {
     bool blocks = false;
     std::uint32_t stages_every = 1;
     std::uint32_t memory_mib = 256;
+
+    bool operator==(const RecordOptions&) const = default;
 };
 
 struct Scenario {
@@ -145,6 +173,8 @@ struct Scenario {
     std::vector<ScenarioAction> actions;
     std::vector<Breakpoint> breakpoints;
     RecordOptions record;
+
+    bool operator==(const Scenario&) const = default;
 };
 
 // True for a lane without a model: no device, no arithmetic, forced tokens.

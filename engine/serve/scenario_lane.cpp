@@ -13,10 +13,30 @@ constexpr std::uint32_t max_blocks = 10'000'000;
 constexpr std::uint32_t max_budget = 10'000'000;
 constexpr std::uint32_t max_bytes_per_token = 1u << 30;
 
+// Rules that a kind of cache leaves behind when a branch, or the first key of a lane, chooses the other one.
+void forget_rules(CacheOptions& cache) {
+    CacheOptions fresh;
+    fresh.kind = cache.kind;
+    fresh.block_size = cache.block_size;
+    fresh.blocks = cache.blocks;
+    fresh.memory_share = cache.memory_share;
+    fresh.key_dtypes = std::move(cache.key_dtypes);
+    fresh.value_dtypes = std::move(cache.value_dtypes);
+    fresh.scale = cache.scale;
+    fresh.group = cache.group;
+    fresh.residual = cache.residual;
+    fresh.rotate = cache.rotate;
+    fresh.bytes_per_token = cache.bytes_per_token;
+    fresh.max_model_len = cache.max_model_len;
+    fresh.prefix_caching = cache.kind == CacheKind::paged;
+    cache = std::move(fresh);
+}
+
 // Keys of the cache manager but those of the attention span.
 void read_manager(KeyReader& reader, CacheOptions& cache) {
+    const CacheKind inherited = cache.kind;
     reader.choice("kind", {"paged", "contiguous"}, cache.kind);
-    cache.prefix_caching = cache.kind == CacheKind::paged;
+    if (cache.kind != inherited) forget_rules(cache);
     reader.boolean("prefix_caching", cache.prefix_caching);
     reader.choice("prefix_index", {"hash", "radix"}, cache.prefix_index);
     reader.choice("free_order", {"vllm", "append"}, cache.free_order);
@@ -29,7 +49,7 @@ void read_manager(KeyReader& reader, CacheOptions& cache) {
 }
 
 void read_span(KeyReader& reader, CacheOptions& cache) {
-    AttentionSpan span;
+    AttentionSpan span = cache.span.value_or(AttentionSpan());
     reader.whole("window", 1, max_budget, span.window);
     reader.whole("sinks", 0, max_budget, span.sinks);
     reader.whole("attention_chunk", 1, max_budget, span.chunk);
@@ -79,7 +99,9 @@ void check_kind(KeyReader& reader, const CacheOptions& cache) {
 void read_cache(const json& value, const std::string& where, CacheOptions& cache, ReadFailure& failure) {
     KeyReader reader(value, where, failure);
     reader.whole("block_size", 1, max_block_size, cache.block_size);
-    if (const json* blocks = reader.value("blocks"); blocks && *blocks != "auto") {
+    if (const json* blocks = reader.value("blocks"); blocks && *blocks == "auto") {
+        cache.blocks.reset();
+    } else if (blocks) {
         std::uint32_t count = 0;
         if (blocks->is_number_integer() && (*blocks == 0 || *blocks == 1))
             reader.fail("blocks", blocks->dump() + " leaves no block to use: block 0 is the null block",
@@ -129,11 +151,13 @@ void read_device(KeyReader& reader, std::string& target) {
     if (!digits) reader.fail("device", "there is no device '" + target + "'", "Give auto, cpu or cuda:N.");
 }
 
-LaneOptions read_lane(const json& value, const std::string& where, ReadFailure& failure) {
+LaneOptions read_lane(const json& value, const std::string& where, const std::vector<LaneOptions>& before, ReadFailure& failure) {
     LaneOptions lane;
     KeyReader reader(value, where, failure);
+    if (const json* branch = reader.value("branch")) lane = read_branch(*branch, reader.path("branch"), before, failure);
     reader.boolean("kv_cache", lane.kv_cache);
-    if (!lane.kv_cache) lane.name = "uncached";
+    if (!lane.kv_cache) lane.cache = {};
+    if (!lane.kv_cache && !lane.branch) lane.name = "uncached";
     reader.text("name", lane.name);
     if (lane.name.empty()) reader.fail("name", "is empty", "Give the lane a name.");
     if (lane.name.size() > 200) reader.fail("name", "is longer than 200 bytes", "Give the lane a short name.");

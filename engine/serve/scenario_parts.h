@@ -11,7 +11,12 @@
 
 namespace kvloupe {
 
-LaneOptions read_lane(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
+// before: the lanes that stand before it; a branch takes the settings of one of them where it gives none of its own.
+LaneOptions read_lane(const nlohmann::json& value, const std::string& where, const std::vector<LaneOptions>& before, ReadFailure& failure);
+// The key "branch" of a lane, and what `of` has.
+LaneOptions read_branch(const nlohmann::json& value, const std::string& where, const std::vector<LaneOptions>& before, ReadFailure& failure);
+// Names that branches speak of, once everything is read. names: of all sequences.
+void check_branch_names(const Scenario& scenario, const std::vector<std::string>& names, ReadFailure& failure);
 RequestOptions read_request(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
 ScenarioAction read_action(const nlohmann::json& value, const std::string& where, ReadFailure& failure);
 Breakpoint read_breakpoint(const nlohmann::json& value, const std::string& where, ReadFailure& failure);

@@ -67,8 +67,15 @@ bool any_kivi(const CacheOptions& cache) {
 }  // namespace
 
 void read_precision(KeyReader& reader, CacheOptions& cache) {
+    bool given = false;
+    for (const char* key : {"dtype", "dtype_k", "dtype_v"}) given = reader.value(key) != nullptr || given;
+    if (given) {  // a branch's own precision keeps nothing of its parent's
+        cache.scale.reset();
+        cache.group.reset();
+        cache.residual.reset();
+    }
     read_dtypes(reader, "dtype", cache.key_dtypes);
-    cache.value_dtypes = cache.key_dtypes;
+    if (reader.value("dtype")) cache.value_dtypes = cache.key_dtypes;
     read_dtypes(reader, "dtype_k", cache.key_dtypes);
     read_dtypes(reader, "dtype_v", cache.value_dtypes);
     if (const auto scale = reader.choice("scale", {"tensor", "head", "token_head", "joint"})) {
@@ -78,8 +85,8 @@ void read_precision(KeyReader& reader, CacheOptions& cache) {
     reader.whole("group", 1, most_tokens, cache.group);
     reader.whole("residual", 0, most_tokens, cache.residual);
     reader.boolean("rotate", cache.rotate);
-    for (const auto& [key, given] : {std::pair{"group", cache.group.has_value()}, std::pair{"residual", cache.residual.has_value()}})
-        if (given && !any_kivi(cache))
+    for (const auto& [key, has] : {std::pair{"group", cache.group.has_value()}, std::pair{"residual", cache.residual.has_value()}})
+        if (has && !any_kivi(cache))
             reader.fail(key, "means nothing without a precision kivi2 or kivi4", "Remove the key, or give one of them as \"dtype\".");
 }
 

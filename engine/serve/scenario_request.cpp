@@ -77,6 +77,7 @@ RequestOptions read_request(const json& value, const std::string& where, ReadFai
         reader.text(key, *target);
         if (target->size() > 200) reader.fail(key, "is longer than 200 bytes", "Give a short name.");
     }
+    reader.boolean("submitted", request.submitted);
     reader.whole("n", 1, max_children, request.n);
     std::uint32_t width = 1;
     reader.whole("beam_width", 1, max_children, width);

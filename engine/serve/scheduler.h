@@ -69,6 +69,9 @@ public:
     // Fewer sequences than `more` can still run beside those that do.
     bool full(std::uint32_t more = 1) const { return width() + more > m_options.max_num_seqs; }
 
+    // Other rules from now on. Static batching takes those that run into its batch.
+    void set_options(const SchedulerOptions& options);
+
     // Takes the blocks of what it schedules. Errors: a defect (a plan that fits could not be applied).
     Result<Schedule> schedule();
 

@@ -7,6 +7,17 @@
 
 namespace kvloupe {
 
+void Scheduler::set_options(const SchedulerOptions& options) {
+    m_waiting.set_by_priority(options.policy == SchedulingPolicy::priority);
+    if (options.batching != m_options.batching) {
+        const bool together = options.batching == Batching::fixed;
+        for (Request* request : m_running) request->in_batch = together;
+        for (Request* request : m_waiting.requests()) request->in_batch = false;
+        m_members = together ? static_cast<std::uint32_t>(m_running.size()) : 0;
+    }
+    m_options = options;
+}
+
 std::uint64_t Scheduler::slots_reserved_for(const Request* request) const {
     if (!request || !m_cache || m_cache->options().kind == CacheKind::paged) return 0;
     const CacheSequence view = request->view();

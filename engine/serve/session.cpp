@@ -80,7 +80,9 @@ Result<void> Session::submit(const RequestOptions& options) {
             return Error{"Request '" + options.id + "': n, beam_width and output_tokens contradict each other", "Give one of them."};
         SessionCommand command;
         command.kind = SessionCommand::submit;
+        command.options = options;
         std::lock_guard lock(m_impl->mutex);
+        command.generated = m_impl->generated;
         std::uint64_t generated = m_impl->generated;
         for (const LaneSetup& lane : m_impl->engine->lanes()) {
             std::uint64_t own = m_impl->generated;
@@ -106,10 +108,10 @@ Result<void> Session::submit(const RequestOptions& options) {
 }
 
 void Session::cancel(const std::string& request_id) {
-    SessionCommand command;
-    command.kind = SessionCommand::cancel;
-    command.request = request_id;
-    m_impl->push(std::move(command));
+    ScenarioAction action;
+    action.kind = ActionKind::cancel;
+    action.request = request_id;
+    (void)act(action);
 }
 
 Result<void> Session::act(const ScenarioAction& action) {
@@ -139,6 +141,7 @@ void Session::reset() {
     {
         std::lock_guard lock(m_impl->mutex);
         m_impl->ids = m_impl->scenario_ids();
+        m_impl->generated = m_impl->engine->first_free_token();
     }
     SessionCommand command;
     command.kind = SessionCommand::reset;

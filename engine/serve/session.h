@@ -8,6 +8,7 @@
 #include "engine/record/block_values.h"
 #include "engine/record/recording.h"
 #include "engine/serve/logit_comparison.h"
+#include "engine/serve/replay_check.h"
 #include "engine/serve/scenario.h"
 
 #include <functional>
@@ -63,12 +64,29 @@ public:
     void run();
     void pause();
     Result<void> submit(const RequestOptions& request);   // for all lanes, arrives in the next step
+    // As an action; an id that there is not is ignored.
     void cancel(const std::string& request_id);
-    // Carried out at the beginning of the next step, in all lanes; at_step means nothing. A lane that cannot do it records
-    // a refuse event that says why. Errors: what no lane can do (an unknown name or block, tokens that no vocabulary has,
+    // Carried out at the beginning of the next step of the lane that is furthest ahead, in all lanes, which may come to that step later;
+    // at_step means nothing. A lane that cannot do it records a refuse event that says why. Errors: what no lane can do (an unknown name or block, tokens that no vocabulary has,
     // a name that is taken); nothing is done then.
     Result<void> act(const ScenarioAction& action);
     void reset();                                         // same scenario from the start: a new Recording
+
+    // What happened so far as a scenario: the one it was made from, with the requests that were submitted and the actions that were
+    // asked for since, each in its step, pools as large as they are, and the breakpoints of now.
+    Scenario replayable_scenario() const;
+    // Restart from here: the engine is put back to the end of `step` by computing steps 0 … step again (every draw of a sampler is a
+    // function of seed, request and index, so the same scenario does the same). A new Recording, as after reset(); what was submitted
+    // or asked for in later steps is forgotten; no breakpoint stops it. Returns once the new recording is there; then it is running
+    // until the step is reached, and pauses. pause() ends it early.
+    // Why from the start and not from a copy of the engine: caches, prefix indexes, sequences and a device's pool would all have to be
+    // copied every so many steps, for a wait that is as long as the part of the run that is kept. Errors: no such step.
+    Result<void> restart(std::uint32_t step);
+    // Computes again what `before` recorded of the same scenario (lanes by name), up to the end of step `last` or as far as it goes; a
+    // branch that is not in it goes as far as its parent. For a session that has not stepped yet.
+    void replay(std::shared_ptr<const Recording> before, std::optional<std::uint32_t> last = std::nullopt);
+    // How the last replay went; nothing before its end.
+    std::optional<ReplayReport> replay_report() const;
     void continue_uncached(std::uint32_t more_tokens);    // raises the limit at which uncached lanes pause
     void set_watch(std::vector<AttentionWatch> watch);    // attention rows to record from the next step on
     std::vector<AttentionWatch> watch() const;

@@ -45,6 +45,7 @@ void SessionEngine::begin() {
     }
     m_writer->lanes_complete();
     m_comparison = std::make_unique<LogitComparison>(weights);
+    begin_branches();
     for (std::size_t i = 0; i < m_lanes.size(); ++i) m_lanes[i]->begin(m_writer->lane(LaneId(static_cast<std::uint32_t>(i))));
     for (std::size_t r = 0; r < m_scenario.requests.size(); ++r) {
         const Request& first = m_prepared.requests[0][r];
@@ -108,13 +109,16 @@ std::string SessionEngine::limit_reason() const {
     return {};
 }
 
-SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) {
+SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through, std::span<const std::uint32_t> until) {
     Progress progress;
     m_focus.reset();
     std::vector<std::size_t> able;
     std::uint32_t behind = UINT32_MAX;
+    const auto can_go_on = [&](std::size_t i) {
+        return m_lanes[i]->has_work() && (through || !at_limit(i)) && (until.empty() || m_lanes[i]->next_step() < until[i]);
+    };
     for (std::size_t i = 0; i < m_lanes.size(); ++i) {
-        if (!m_lanes[i]->has_work() || (!through && at_limit(i))) continue;
+        if (!can_go_on(i) || waits_for_parent(i)) continue;
         able.push_back(i);
         behind = std::min(behind, m_lanes[i]->next_step());
     }
@@ -128,12 +132,14 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
         Lane& lane = *m_lanes[i];
         if (lane.next_step() != behind) continue;
         const LaneId id(static_cast<std::uint32_t>(i));
-        const Lane::Outcome outcome =
-            lane.step({id, stop, m_watch[i], measure, late_stages_of(i), m_comparison.get(), m_options.logit_tap});
+        const auto branch = m_branches.find(i);
+        const Lane::Outcome outcome = lane.step({id, stop, m_watch[i], measure, late_stages_of(i), m_comparison.get(), m_options.logit_tap, nullptr,
+                                                 branch == m_branches.end() ? nullptr : &branch->second.tokens});
         if (outcome == Lane::Outcome::stopped) {
             progress.stopped = true;
             return progress;
         }
+        teach_branches(i);
         if (outcome == Lane::Outcome::failed) {
             m_failure = lane.failure();
             if (progress.pause.empty()) progress.pause = m_failure;
@@ -155,37 +161,35 @@ SessionEngine::Progress SessionEngine::step(std::stop_token stop, bool through) 
     }
     if (through) progress.pause.clear();
     progress.more = false;
-    for (std::size_t i = 0; i < m_lanes.size(); ++i)
-        progress.more = progress.more || (m_lanes[i]->has_work() && (through || !at_limit(i)));
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) progress.more = progress.more || can_go_on(i);
     if (!progress.more && progress.pause.empty()) progress.pause = limit_reason();
     return progress;
 }
 
-void SessionEngine::submit(std::vector<Request> requests, RequestInfo info) {
+std::uint32_t SessionEngine::ahead() const {
     std::uint32_t ahead = 0;
     for (const auto& lane : m_lanes) ahead = std::max(ahead, lane->next_step());
-    info.arrival_step = ahead;
+    return ahead;
+}
+
+void SessionEngine::submit(std::vector<Request> requests, RequestInfo info, std::uint32_t arrival_step) {
+    info.arrival_step = arrival_step;
     info.arrival_ns = m_writer->elapsed_ns();
     const RequestId id = m_writer->add_request(std::move(info));
     for (std::size_t i = 0; i < m_lanes.size(); ++i) {
         // A lane that had ended stood still while others went on; idle steps bring it level.
-        if (!m_lanes[i]->has_work()) m_lanes[i]->idle_until(ahead);
+        if (!m_lanes[i]->has_work()) m_lanes[i]->idle_until(arrival_step);
         Request request = std::move(requests[i]);
         request.id = id;
-        request.arrival_step = ahead;
+        request.arrival_step = arrival_step;
         request.submitted = true;
         m_lanes[i]->add_request(std::move(request));
     }
     m_failure.clear();
 }
 
-void SessionEngine::cancel(const std::string& request) {
-    for (const auto& lane : m_lanes) lane->cancel(request);
-}
-
 void SessionEngine::act(const ScenarioAction& action) {
-    for (const auto& lane : m_lanes)
-        if (lane->has_work()) lane->act(action);
+    for (const auto& lane : m_lanes) lane->act(action);
 }
 
 void SessionEngine::continue_uncached(std::uint32_t more_tokens) {

@@ -35,14 +35,17 @@ public:
         std::vector<std::string> breakpoints;  // that held in this step, and what else is to be said
     };
     // One step of the lanes that are furthest behind and can go on. through: neither breakpoints, limits nor failures
-    // pause.
-    Progress step(std::stop_token stop, bool through);
+    // pause. until (lanes): steps that each lane is taken to at most; empty: without end.
+    Progress step(std::stop_token stop, bool through, std::span<const std::uint32_t> until = {});
 
-    // One request per lane; it arrives in the next step of the lane that is furthest ahead.
-    void submit(std::vector<Request> requests, RequestInfo info);
-    void cancel(const std::string& request);
-    // In the next step of every lane that has something to do.
+    // The next step of the lane that is furthest ahead.
+    std::uint32_t ahead() const;
+    // One request per lane; it arrives in that step, which no lane has passed.
+    void submit(std::vector<Request> requests, RequestInfo info, std::uint32_t arrival_step);
+    // At its step, which no lane has passed, in every lane.
     void act(const ScenarioAction& action);
+    // Branches whose parents are in an earlier recording of the same run take their tokens from there and wait for nobody.
+    void inherit_from(const Recording& before);
     void continue_uncached(std::uint32_t more_tokens);
     void set_watch(const std::vector<AttentionWatch>& watch);
     // Of a lane that there is.
@@ -67,6 +70,15 @@ private:
     void close_books() noexcept;
     LateStages* late_stages_of(std::size_t lane);
     bool at_limit(std::size_t lane) const;
+    bool waits_for_parent(std::size_t lane) const;
+    void begin_branches();
+    void teach_branches(std::size_t parent);
+    // A branch and the lane that it continues.
+    struct BranchLane {
+        std::size_t parent = 0;
+        bool switches = false;  // it runs beside its parent, in the same steps
+        BranchTokens tokens;
+    };
     std::string limit_reason() const;
 
     const Scenario& m_scenario;
@@ -77,6 +89,7 @@ private:
     std::vector<const Backend*> m_cards;               // those of them that have memory of their own
     std::vector<std::vector<AttentionWatch>> m_watch;  // (lanes)
     std::vector<std::uint32_t> m_limits;               // (lanes) 0: none
+    std::map<std::size_t, BranchLane> m_branches;      // by lane
     std::vector<bool> m_overflow_said;                 // (lanes) said once and not in every step
     std::unique_ptr<RecordingWriter> m_writer;
     std::unique_ptr<LogitComparison> m_comparison;

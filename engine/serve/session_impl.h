@@ -17,16 +17,33 @@ namespace kvloupe {
 inline constexpr std::size_t max_queued_commands = 4096;  // that the worker has not taken yet
 
 struct SessionCommand {
-    enum Kind : std::uint8_t { step, run, run_through, pause, submit, cancel, act, reset, continue_uncached, watch, breakpoints, stages, block };
+    enum Kind : std::uint8_t { step, run, run_through, pause, submit, act, reset, restart, replay, continue_uncached, watch, breakpoints, stages, block };
     Kind kind = step;
     std::uint32_t count = 0;
-    std::string request;
     std::vector<Request> requests;   // submit: one per lane
+    RequestOptions options;          // submit
+    std::uint64_t generated = 0;     // submit: the first id that an accounting lane could give to it
     ScenarioAction action;
     RequestInfo info;
+    std::shared_ptr<const Recording> before;  // replay
+    std::optional<std::uint32_t> last;        // replay; restart
     std::vector<AttentionWatch> watched;
     std::vector<Breakpoint> stops;
     BlockQuestion question;
+};
+
+// A request that was submitted while the session ran; it can be given to the lanes again.
+struct SubmittedRequest {
+    RequestOptions options;          // with its arrival_step
+    RequestInfo info;
+    std::vector<Request> requests;   // (lanes)
+    std::uint64_t generated = 0;     // as in the command
+};
+
+// Steps that are computed again.
+struct SessionReplay {
+    ReplayCheck check;
+    std::vector<std::uint32_t> until;  // (lanes) steps that it has then
 };
 
 struct Session::Impl {
@@ -45,6 +62,10 @@ struct Session::Impl {
     std::uint64_t generation = 0;
     std::set<std::string> ids;              // names that are taken, queued submits and forks included
     std::uint64_t generated = first_generated_token;  // next id of an accounting lane's tokens
+    std::vector<SubmittedRequest> submitted;  // since the start, in order; executed
+    std::vector<ScenarioAction> asked;        // the same, with their steps
+    std::uint64_t restarts_asked = 0, restarts_done = 0;
+    std::optional<ReplayReport> replayed;     // the last replay, when it has ended
     std::vector<std::string> notes;
     std::vector<AttentionWatch> watch;
     std::vector<Breakpoint> breakpoints;
@@ -55,6 +76,7 @@ struct Session::Impl {
     std::uint64_t steps_left = 0;
     bool running = false;
     bool through = false;
+    std::optional<SessionReplay> replay;
 
     std::jthread worker;                    // last: joined before anything above goes
 
@@ -63,6 +85,16 @@ struct Session::Impl {
     void execute(SessionCommand& command);
     void advance(std::stop_token stop);
     void halt(const std::string& reason);
+    // session_replay.cpp
+    void start_over();
+    void note_submit(SessionCommand& command);
+    void note_action(ScenarioAction& action);
+    std::uint32_t next_arrival() const;
+    void begin_restart(std::uint32_t step);
+    void forget_after(std::uint32_t step);
+    void begin_replay(std::shared_ptr<const Recording> before, std::optional<std::uint32_t> last);
+    void replay_step(std::stop_token stop);
+    void end_replay(bool unfinished);
     void work(std::stop_token stop);
     // Names that are taken: requests, their children, forks.
     std::set<std::string> scenario_ids() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/serve/session_setup.h"
 
+#include "engine/serve/branch.h"
 #include "engine/serve/cache_shape.h"
 #include "engine/serve/pool_size.h"
 
@@ -170,6 +171,31 @@ Result<void> check_action(const ScenarioAction& action, const LaneSetup& lane, c
     return {};
 }
 
+namespace {
+
+// What a branch needs of the lane that it continues, when pools are sized and models known.
+Result<void> prepare_branches(const Scenario& scenario, std::vector<LaneSetup>& lanes) {
+    for (LaneSetup& lane : lanes) {
+        const auto& branch = lane.options.branch;
+        if (!branch) continue;
+        const auto parent = std::find_if(lanes.begin(), lanes.end(), [&](const LaneSetup& each) { return each.options.name == branch->of; });
+        if (parent == lanes.end() || parent->options.name == lane.options.name)
+            return Error{"Lane '" + lane.options.name + "' continues lane '" + branch->of + "', which is not there", "Name a lane that stands before it."};
+        const Model* model = lane.device ? lane.device->model.get() : nullptr;
+        if (model && parent->device && parent->device->model->config.vocabulary != model->config.vocabulary)
+            return Error{"Lane '" + lane.options.name + "': its model has " + std::to_string(model->config.vocabulary) + " tokens, that of '" +
+                             branch->of + "' " + std::to_string(parent->device->model->config.vocabulary),
+                         "A branch takes its parent's tokens: give both models of one vocabulary."};
+        if (branch->token)
+            if (auto good = check_tokens({*branch->token}, model, "Lane '" + lane.options.name + "': branch.token"); !good) return good;
+        lane.rules = rules_of(scenario, lane.options);
+        if (switches_rules(parent->options, lane.options)) lane.blocks = parent->blocks;  // also where both are automatic
+    }
+    return {};
+}
+
+}  // namespace
+
 RequestInfo request_info(const RequestOptions& options, const Request& request) {
     RequestInfo info;
     info.id = options.id;
@@ -196,6 +222,7 @@ Result<Request> make_request(const RequestOptions& options, const Model* model, 
     request.priority = options.priority;
     request.salt = options.salt;
     request.adapter = options.adapter;
+    request.submitted = options.submitted;
     request.beam = options.beam_width > 0;
     request.width = request.beam ? options.beam_width : options.n;
     const std::string who = "Request '" + options.id + "': ";
@@ -285,6 +312,7 @@ Result<PreparedSession> prepare_session(const Scenario& scenario, const SessionO
         setup.context_length = context_of(setup);
     }
     if (auto sized = size_pools(prepared.lanes, prepared.requests); !sized) return sized.error();
+    if (auto ready = prepare_branches(scenario, prepared.lanes); !ready) return ready.error();
     for (const LaneSetup& setup : prepared.lanes)
         for (std::size_t i = 0; i < scenario.actions.size(); ++i)
             if (auto good = check_action(scenario.actions[i], setup, "actions[" + std::to_string(i) + "]"); !good) return good.error();

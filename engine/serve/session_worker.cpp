@@ -25,8 +25,7 @@ bool Session::Impl::push_locked(SessionCommand command) {
     const bool same = !queue.empty() && queue.back().kind == command.kind;
     if (same && command.kind == SessionCommand::step) {
         queue.back().count += std::min(command.count, std::numeric_limits<std::uint32_t>::max() - queue.back().count);
-    } else if (same && command.kind != SessionCommand::submit && command.kind != SessionCommand::cancel &&
-               command.kind != SessionCommand::act && command.kind != SessionCommand::continue_uncached) {
+    } else if (same && command.kind != SessionCommand::submit && command.kind != SessionCommand::act && command.kind != SessionCommand::continue_uncached) {
         queue.back() = std::move(command);
     } else if (queue.size() >= max_queued_commands) {
         return false;
@@ -56,29 +55,30 @@ void Session::Impl::execute(SessionCommand& command) {
         running = true;
         break;
     case SessionCommand::pause:
+        if (replay) end_replay(true);
         halt({});
         break;
     case SessionCommand::submit:
-        engine->submit(std::move(command.requests), std::move(command.info));
-        if (!running && steps_left == 0) engine->set_phase(Phase::paused);
-        break;
-    case SessionCommand::cancel:
-        engine->cancel(command.request);
+        note_submit(command);
+        if (!running && steps_left == 0 && !replay) engine->set_phase(Phase::paused);
         break;
     case SessionCommand::act:
-        engine->act(command.action);
+        note_action(command.action);
         break;
     case SessionCommand::reset: {
-        running = through = false;
-        steps_left = 0;
-        engine->begin();
+        replay.reset();
+        start_over();
         std::lock_guard lock(mutex);
-        recording = engine->recording();
-        ++generation;
-        notes.clear();
-        block_values.reset();
+        submitted.clear();
+        asked.clear();
         break;
     }
+    case SessionCommand::restart:
+        begin_restart(*command.last);
+        break;
+    case SessionCommand::replay:
+        begin_replay(std::move(command.before), command.last);
+        break;
     case SessionCommand::block: {
         auto values = std::make_shared<BlockValues>(engine->block_values(command.question));
         std::lock_guard lock(mutex);
@@ -103,6 +103,7 @@ void Session::Impl::execute(SessionCommand& command) {
 
 void Session::Impl::advance(std::stop_token stop) {
     if (engine->recording()->phase() != Phase::running) engine->set_phase(Phase::running);
+    if (replay) return replay_step(stop);
     const SessionEngine::Progress progress = engine->step(stop, through);
     if (options.after_step) options.after_step();
     if (progress.stopped) return;
@@ -121,7 +122,7 @@ void Session::Impl::work(std::stop_token stop) {
         std::deque<SessionCommand> taken;
         {
             std::unique_lock lock(mutex);
-            if (queue.empty() && !running && steps_left == 0) {
+            if (queue.empty() && !running && steps_left == 0 && !replay) {
                 idle = true;
                 idle_changed.notify_all();
                 wake.wait(lock, stop, [&] { return !queue.empty(); });
@@ -131,13 +132,17 @@ void Session::Impl::work(std::stop_token stop) {
         }
         try {
             for (SessionCommand& command : taken) execute(command);
-            if (running || steps_left > 0) advance(stop);
+            if (running || steps_left > 0 || replay) advance(stop);
         } catch (const std::exception& problem) {
             // Out of memory, in practice. The recording keeps what was published.
             running = through = false;
             steps_left = 0;
+            replay.reset();
             engine->set_phase(Phase::failed, std::string("The session stopped: ") + problem.what() +
                                                  ". Reset it, or give it fewer tokens or less to record.");
+            std::lock_guard lock(mutex);
+            restarts_done = restarts_asked;
+            idle_changed.notify_all();
         }
     }
     engine->read_late_stages();

@@ -28,6 +28,12 @@ public:
             m_requests.erase(found);
     }
 
+    // Another order from now on: by priority who waits is ordered anew, else they stay as they stand.
+    void set_by_priority(bool by_priority) {
+        m_by_priority = by_priority;
+        if (m_by_priority) std::stable_sort(m_requests.begin(), m_requests.end(), before);
+    }
+
     bool empty() const { return m_requests.empty(); }
     const std::deque<Request*>& requests() const { return m_requests; }
 
