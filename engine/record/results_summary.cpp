@@ -288,7 +288,7 @@ OrderedJson lane_of(const Recording& recording, const LaneResult& result, const 
         json["branch"]["of"] = info.branch.of;
         json["branch"]["at_step"] = info.branch.at_step;
         json["branch"]["how"] = info.branch.how;
-        json["branch"]["token"] = info.branch.token < 0 ? Json(nullptr) : Json(info.branch.token);
+        json["branch"]["token"] = info.branch.token < 0 ? OrderedJson(nullptr) : OrderedJson(info.branch.token);
         json["branch"]["request"] = text_or_null(info.branch.request);
     }
     json["steps"] = steps;
