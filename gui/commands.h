@@ -22,6 +22,7 @@ int bench_command(const std::vector<std::string>& words);
 int query_command(const std::vector<std::string>& words);
 int check_command(const std::vector<std::string>& words);
 int export_command(const std::vector<std::string>& words);  // a QApplication must be there
+int branch_command(const std::vector<std::string>& words);
 int diff_command(const std::vector<std::string>& words);
 
 // Prints "kvloupe: <message>" on stderr and returns `status`.

@@ -30,6 +30,8 @@ constexpr const char* usage_text =
     "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size WxH] [--scale S] | --trace | --results | --report) --to OUT\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
+    "kvloupe branch FILE.kvt --step N [--lane L] [--name NAME] [--set cache.dtype=int8] … [--request ID --token ID] [--steps M]\n"
+    "                                           (--record OUT.kvt | --export DIR)\n"
     "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
 
 bool display_named() {
@@ -111,6 +113,7 @@ int dispatch(int argc, char** argv) {
     if (first == "quality") return kvloupe::quality_command(rest);
     if (first == "query") return kvloupe::query_command(rest);
     if (first == "check") return kvloupe::check_command(rest);
+    if (first == "branch") return kvloupe::branch_command(rest);
     if (first == "diff") return kvloupe::diff_command(rest);
     if (first == "export") {
         setenv("QT_QPA_PLATFORM", "offscreen", 0);

@@ -60,6 +60,8 @@ public:
     CeilingsMeasurement* ceilings() const { return m_ceilings; }
     QualityMeasurement* quality() const { return m_quality; }
     ModelSaving* saving() const { return m_saving; }
+    void restartFrom(int step);
+    void branchFrom(int step);  // asks what is to differ
     // The session from the start with one lane more, opened beside what is there.
     void addLane(const LaneOptions& lane);
     // Lanes whose models can be converted.
@@ -83,6 +85,9 @@ private:
     void buildAnalyseMenu();
     void buildMoreMenu(QMenu* view);
     void buildLaneMenu();
+    void buildBranchActions(QMenu* run);
+    void updateBranchActions();
+    void addBranchActions(QMenu* menu, const Pick& meant);
     void buildQuality();
     void buildQualityMenu(QMenu* analyse);
     void buildToolBar();
@@ -146,6 +151,7 @@ private:
     QToolBar* m_toolBar = nullptr;
     QAction *m_rewind = nullptr, *m_back = nullptr, *m_step = nullptr, *m_run = nullptr, *m_pause = nullptr;
     QAction *m_addRequest = nullptr, *m_fork = nullptr, *m_breakpoints = nullptr, *m_continueUncached = nullptr, *m_reset = nullptr;
+    QAction *m_restart = nullptr, *m_branch = nullptr;
     QAction *m_saveRecording = nullptr, *m_saveResults = nullptr, *m_closeSession = nullptr;
     RecordingSaving* m_recordingSaving = nullptr;
     QSpinBox* m_stepField = nullptr;

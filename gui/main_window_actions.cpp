@@ -139,6 +139,7 @@ void MainWindow::buildMenus() {
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
     run->addSeparator();
     run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
+    buildBranchActions(run);
     run->addSeparator();
     run->addAction(tr("Length s&weep…"), this, &MainWindow::chooseSweep);
     QMenu* device = run->addMenu(tr("&Device"));
@@ -278,6 +279,7 @@ void MainWindow::updateState() {
     m_measureCeilings->setText(m_ceilings->running() ? tr("Stop measuring &ceilings") : tr("Measure &ceilings"));
     updateQualityAction();
     updateLaneActions();
+    updateBranchActions();
     m_pause->setEnabled(running);
     m_fork->setEnabled(session && !running && phase != Phase::failed && steps > 0);
     const std::size_t breakpoints = session ? m_controller.session()->breakpoints().size() : 0;

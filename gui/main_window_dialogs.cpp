@@ -95,10 +95,7 @@ void MainWindow::saveRecording() {
         m_recordingSaving = new RecordingSaving(this);
         connect(m_recordingSaving, &RecordingSaving::ended, this, [this](const QString& sentence) { m_notice->show(sentence); });
     }
-    std::string scenario;
-    if (m_controller.hasFile())
-        if (const auto found = m_controller.file()->meta.find("scenario"); found != m_controller.file()->meta.end()) scenario = found->second;
-    m_recordingSaving->save(recording, path, scenario);
+    m_recordingSaving->save(recording, path, m_controller.scenarioJson());
 }
 
 void MainWindow::saveResults() {

@@ -84,6 +84,7 @@ void MainWindow::fillViewMenu(QMenu* menu, View* view, const Pick& meant) {
         }
         menu->addSeparator();
     }
+    addBranchActions(menu, meant);
     menu->addAction(tr("Export %1…").arg(view->title()), this, [this, view] { exportView(view); });
     menu->addAction(tr("Copy picture and table"), this, [this, view] { copyView(view); });
 }

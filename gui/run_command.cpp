@@ -3,6 +3,7 @@
 #include "gui/commands.h"
 #include "gui/environment.h"
 #include "gui/pictures.h"
+#include "gui/stored_scenario.h"
 
 #include "engine/record/describe.h"
 #include "engine/record/file_output.h"
@@ -11,9 +12,7 @@
 #include "engine/serve/scenario.h"
 #include "engine/serve/session.h"
 
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -43,11 +42,6 @@ void print_lane(const Recording& recording, const LaneRecord& lane) {
             if (lane.events()[i].cause == Cause::action_refused)
                 std::cout << "  step " << step << ": " << describe_event(recording, lane, i) << '\n';
     }
-}
-
-std::string text_of_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 bool anything_ran(const Recording& recording) {
@@ -88,7 +82,7 @@ int run_command(const std::vector<std::string>& words) {
     if (!session) return fail(session.error().message());
     const auto recording = (*session)->recording();
     if (const auto path = arguments->value("--record")) {
-        auto created = KvtWriter::create(recording, kvt_options(*path, text_of_file(arguments->words()[0])));
+        auto created = KvtWriter::create(recording, kvt_options(*path, stored_scenario((*session)->replayable_scenario())));
         if (!created) return fail(created.error().message());
         file = std::move(*created);
     }

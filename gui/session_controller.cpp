@@ -56,9 +56,11 @@ SessionController::SessionController(QObject* parent) : QObject(parent) {
     connect(&m_clock, &FrameClock::advanced, this, [this] {
         m_cursor.advanced();
         focusPause();  // a run of a few steps pauses again before the clock has seen it running
+        followReplay();
     });
     connect(&m_clock, &FrameClock::phaseChanged, this, [this] {
         focusPause();
+        followReplay();
         Q_EMIT phaseChanged();
     });
 }
@@ -148,6 +150,7 @@ void SessionController::startLoading(std::function<void(std::stop_token, quint64
     m_loader.request_stop();
     if (m_loader.joinable()) m_loader.join();
     const quint64 job = ++m_job;
+    m_replay.reset();
     m_loading = true;
     Q_EMIT loadingChanged();
     m_loader = std::jthread([this, job, load = std::move(load)](std::stop_token stop) {
@@ -206,6 +209,10 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     m_file = std::move(loaded->file);
     showRecording();
     Q_EMIT sessionChanged();
+    if (m_session && m_replay) {
+        m_session->replay(std::move(m_replay->before), m_replay->last);
+        awaitReplay(m_replay->step);
+    }
     if (m_file || !m_firstStep) return;
     if (m_session->scenario().breakpoints.empty()) step();
     else run();
@@ -245,6 +252,8 @@ void SessionController::focusPause() {
 
 void SessionController::showRecording() {
     m_moreUncached = 0;
+    m_replaying = false;
+    m_replayStep = -1;
     m_shownFocus.reset();
     const auto shown = recording();
     m_cursor.setRecording(shown);

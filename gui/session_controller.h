@@ -8,6 +8,7 @@
 #include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets
 
 #include "engine/record/kvt_reader.h"
+#include "engine/serve/branch.h"
 #include "engine/serve/session.h"
 #include "gui/fork_dialog.h"
 #include "views/cursor.h"
@@ -67,6 +68,19 @@ public:
     const SessionOptions& sessionOptions() const { return m_options; }
     BackendFactory backendFactory() const { return m_options.make_backend; }
 
+    // What is open as a scenario that can be run again, what the user did included. Errors: a file that holds none.
+    Result<Scenario> replayableScenario() const;
+    // As JSON for a recording file; of a file what it holds; "" where there is none.
+    std::string scenarioJson() const;
+    // Restart from here: the session, or one made from the open file, computes steps 0 … step again and pauses; replayed() tells how
+    // it went. Returns why it cannot be, "" if it can.
+    QString restart(int step);
+    // A session with one lane more that continues one of those that are open; all are computed again up to where they stood, and the
+    // cursor goes to the branch's first step. Returns why it cannot be, "" if it can.
+    QString branch(const BranchWish& wish);
+    // The scenario with the branch, or why there is none; nothing is opened.
+    Result<Scenario> branched(const BranchWish& wish) const;
+
     static Scenario bundledScenario(const QString& prompt = {});
     static Scenario modelScenario(const QString& path, const QString& prompt = {});
 
@@ -92,6 +106,7 @@ Q_SIGNALS:
     void sessionChanged();               // another session, or none
     void failed(const QString& sentence);
     void phaseChanged();
+    void replayed(const QString& sentence);  // a replay ended; "" where all is as it was recorded
 
 private:
     struct Loaded;
@@ -102,6 +117,15 @@ private:
     void finishLoading(quint64 job, std::shared_ptr<Loaded> loaded);
     void showRecording();
     void focusPause();
+    // session_controller_replay.cpp
+    struct Replay {
+        std::shared_ptr<const Recording> before;
+        std::optional<std::uint32_t> last;
+        int step = 0;
+    };
+    void openReplay(Scenario scenario, Replay replay);
+    void awaitReplay(int step);
+    void followReplay();
 
     Cursor m_cursor;
     FrameClock m_clock;
@@ -114,6 +138,9 @@ private:
     std::optional<PauseFocus> m_shownFocus;  // locked once; what the user locks or clears afterwards stays
     bool m_loading = false;
     bool m_firstStep = false;
+    std::optional<Replay> m_replay;    // for the session that is being opened
+    int m_replayStep = -1;             // where the cursor goes once it is there; -1: nowhere
+    bool m_replaying = false;
     unsigned m_threads = 0;
     BackendFactory m_otherFactory;
 };
