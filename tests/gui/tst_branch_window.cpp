@@ -149,6 +149,7 @@ private Q_SLOTS:
         {
             MainWindow window;
             openTwo(window);
+            QVERIFY(QTest::qWaitFor([&] { return window.controller()->cursor()->stepCount() == 1; }, 60000));
             ScenarioAction fork;
             fork.request = "a";
             fork.kind = ActionKind::fork;
