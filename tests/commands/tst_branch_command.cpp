@@ -25,14 +25,14 @@ private Q_SLOTS:
     void initTestCase() {
         QVERIFY(m_folder.isValid());
         // Six requests, one at a time: who is next is the policy's choice.
-        QByteArray requests;
+        QStringList requests;
         for (int i = 0; i < 6; ++i)
-            requests += QByteArray(i ? "," : "") + R"({"id": ")" + char('a' + i) + R"(", "prompt_tokens": [1, 2, 3, 4, 5, )" + QByteArray::number(i + 10) +
-                        R"(], "max_new_tokens": 4, "priority": )" + QByteArray::number(6 - i) + "}";
+            requests << QStringLiteral("{'id': '%1', 'prompt_tokens': [1, 2, 3, 4, 5, %2], 'max_new_tokens': 4, 'priority': %3}").arg(QChar('a' + i)).arg(i + 10).arg(6 - i);
+        QString text = QStringLiteral("{'version': 1, 'model': 'none', 'lanes': [{'name': 'old', 'cache': {'block_size': 4, 'blocks': 12}, "
+                                      "'scheduler': {'max_num_seqs': 1}}], 'requests': [%1]}").arg(requests.join(QLatin1Char(',')));
         QFile scenario(path("queue.json"));
         QVERIFY(scenario.open(QIODevice::WriteOnly));
-        scenario.write(R"({"version": 1, "model": "none", "lanes": [{"name": "old", "cache": {"block_size": 4, "blocks": 12}, "scheduler": {"max_num_seqs": 1}}], "requests": [)" +
-                       requests + "]}");
+        scenario.write(text.replace(QLatin1Char('\''), QLatin1Char('"')).toUtf8());
         scenario.close();
         const CommandOutcome ran = run({"run", path("queue.json"), "--record", path("queue.kvt")});
         QVERIFY2(ran.status == 0, qPrintable(ran.err));
