@@ -65,6 +65,9 @@ BranchDialog::BranchDialog(std::shared_ptr<const Recording> recording, const Sta
     m_sentence->setMinimumSize(460, 66);
     m_sentence->setAlignment(Qt::AlignLeft | Qt::AlignTop);
     m_buttons->button(QDialogButtonBox::Ok)->setText(tr("Branch"));
+    const std::pair<QWidget*, const char*> named[] = {{m_step, "step"}, {m_precision, "precision"}, {m_token, "token"},
+                                                      {m_name, "name"}, {m_more, "more"}, {m_sentence, "sentence"}};
+    for (const auto& [field, id] : named) field->setObjectName(QLatin1String(id));
     auto* form = new QFormLayout;
     form->addRow(tr("&Lane to continue"), m_lane);
     form->addRow(tr("First step of its &own"), m_step);
@@ -181,8 +184,10 @@ void BranchDialog::check() {
         return;
     }
     const LaneOptions& branch = scenario->lanes.back();
-    const auto parent = std::find_if(scenario->lanes.begin(), scenario->lanes.end(), [&](const LaneOptions& each) { return each.name == wanted.from.of; });
-    const QString name = QString::fromStdString(branch.name), of = QString::fromStdString(wanted.from.of), step = QString::number(wanted.from.at_step);
+    const auto parent = std::find_if(scenario->lanes.begin(), scenario->lanes.end(),
+                                     [&](const LaneOptions& each) { return each.name == wanted.from.of; });
+    const QString name = QString::fromStdString(branch.name), of = QString::fromStdString(wanted.from.of);
+    const QString step = QString::number(wanted.from.at_step);
     QString text = switches_rules(*parent, branch)
                        ? tr("%1 runs as %2 does until step %3 and switches there: its blocks lie where those of %2 lie.").arg(name, of, step)
                        : tr("%1 has a pool of its own from the start and is given the tokens of %2 until step %3.").arg(name, of, step);

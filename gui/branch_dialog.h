@@ -35,8 +35,6 @@ public:
     BranchDialog(std::shared_ptr<const Recording> recording, const Start& start, Try tryOut, QWidget* parent = nullptr);
 
     BranchWish wish() const;
-
-protected:
     void accept() override;  // stays open, with the reason, where the branch cannot be
 
 private:

@@ -257,7 +257,6 @@ void SessionController::focusPause() {
 void SessionController::showRecording() {
     m_moreUncached = 0;
     m_replaying = false;
-    m_replayStep = -1;
     m_shownFocus.reset();
     const auto shown = recording();
     m_cursor.setRecording(shown);

@@ -141,7 +141,7 @@ private:
     bool m_loading = false;
     bool m_firstStep = false;
     std::optional<Replay> m_replay;    // for the session that is being opened
-    int m_replayStep = -1;             // where the cursor goes once it is there; -1: nowhere
+    int m_replayStep = 0;              // of a replay: where the cursor stays
     bool m_replaying = false;
     unsigned m_threads = 0;
     BackendFactory m_otherFactory;

@@ -72,10 +72,8 @@ void SessionController::awaitReplay(int step) {
 
 void SessionController::followReplay() {
     if (!m_replaying || !m_session) return;
-    if (m_replayStep >= 0 && m_cursor.stepCount() > m_replayStep) {
-        m_cursor.setStep(m_replayStep);
-        m_replayStep = -1;
-    }
+    // At the last step the cursor follows; it does not where it goes to, but what the user chooses meanwhile stays.
+    if (m_cursor.following() && m_cursor.stepCount() > m_replayStep) m_cursor.setStep(m_replayStep);
     const auto report = m_session->replay_report();
     if (!report) {
         m_replaying = phase() != Phase::failed;
@@ -83,8 +81,7 @@ void SessionController::followReplay() {
     }
     m_replaying = false;
     m_cursor.advanced();
-    if (m_replayStep >= 0) m_cursor.setStep(std::min(m_replayStep, m_cursor.stepCount() - 1));
-    m_replayStep = -1;
+    if (m_cursor.following()) m_cursor.setStep(std::min(m_replayStep, m_cursor.stepCount() - 1));
     Q_EMIT replayed(QString::fromStdString(report->sentence()));
 }
 

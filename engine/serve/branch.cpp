@@ -37,8 +37,10 @@ Result<void> set_key(nlohmann::json& lane, const std::string& path, const std::s
     for (;;) {
         const std::size_t dot = path.find('.', begin);
         const std::string key = path.substr(begin, dot == std::string::npos ? dot : dot - begin);
-        if (key.empty()) return Error{"'" + path + "' is no key of a lane", "Write for example cache.dtype=int8 or scheduler.policy=priority."};
-        if (!at->is_object()) return Error{"'" + path + "' lies inside '" + path.substr(0, begin - 1) + "', which has a value", "Give one of the two."};
+        if (key.empty())
+            return Error{"'" + path + "' is no key of a lane", "Write for example cache.dtype=int8 or scheduler.policy=priority."};
+        if (!at->is_object())
+            return Error{"'" + path + "' lies inside '" + path.substr(0, begin - 1) + "', which has a value", "Give one of the two."};
         at = &(*at)[key];
         if (dot == std::string::npos) break;
         if (at->is_null()) *at = nlohmann::json::object();
@@ -81,8 +83,10 @@ bool switches_rules(const LaneOptions& parent, const LaneOptions& branch) {
     same.cache.free_order = parent.cache.free_order;
     same.cache.radix_eviction = parent.cache.radix_eviction;
     same.cache.memory_share = parent.cache.memory_share;
-    const auto swap_blocks = [](const LaneOptions& lane) { return lane.scheduler.preemption == PreemptionMode::swap ? lane.scheduler.swap_blocks : 0; };
-    const bool other_host = swap_blocks(parent) > 0 && swap_blocks(branch) > 0 && swap_blocks(parent) != swap_blocks(branch);
+    const auto swapped = [](const LaneOptions& lane) {
+        return lane.scheduler.preemption == PreemptionMode::swap ? lane.scheduler.swap_blocks : 0;
+    };
+    const bool other_host = swapped(parent) > 0 && swapped(branch) > 0 && swapped(parent) != swapped(branch);
     return same == parent && !other_host;
 }
 
@@ -102,7 +106,8 @@ Result<Scenario> add_branch(const Scenario& scenario, const BranchWish& wish) {
         std::vector<std::string> names;
         for (const LaneOptions& lane : scenario.lanes) names.push_back(lane.name);
         const std::string near = nearest_word(wish.from.of, names);
-        return Error{"There is no lane '" + wish.from.of + "'", near.empty() ? "The first is '" + names.front() + "'." : "Did you mean '" + near + "'?"};
+        return Error{"There is no lane '" + wish.from.of + "'",
+                     near.empty() ? "The first is '" + names.front() + "'." : "Did you mean '" + near + "'?"};
     }
     try {
         nlohmann::json document = nlohmann::json::parse(scenario_json(scenario));
@@ -110,7 +115,8 @@ Result<Scenario> add_branch(const Scenario& scenario, const BranchWish& wish) {
         for (const auto& [path, text] : wish.settings)
             if (auto set = set_key(lane, path, text); !set) return set.error();
         for (const char* key : {"name", "branch"})
-            if (lane.contains(key)) return Error{"'" + std::string(key) + "' cannot be set", "What a branch is called and what it continues is said by itself."};
+            if (lane.contains(key))
+                return Error{"'" + std::string(key) + "' cannot be set", "What a branch is called and what it continues is said by itself."};
         lane["name"] = wish.name.empty() ? free_lane_name(scenario, wish.from) : wish.name;
         lane["branch"] = {{"of", wish.from.of}, {"at_step", wish.from.at_step}};
         if (wish.from.token) {

@@ -35,9 +35,9 @@ std::string ReplayReport::sentence() const {
     std::string text;
     if (!damage.empty()) text = "The replay could not be compared in full: " + damage + ". ";
     if (first_difference.empty()) return text;
-    text += tokens_differ ? "The replay differs from what was recorded. " : "The replay has the same tokens and blocks, but not the same logits (by at most " +
-                                                                                short_number(largest_logit_difference) + "). ";
-    return text + first_difference;
+    if (tokens_differ) return text + "The replay differs from what was recorded. " + first_difference;
+    return text + "The replay has the same tokens and blocks, but not the same logits (by at most " + short_number(largest_logit_difference) +
+           "). " + first_difference;
 }
 
 ReplayCheck::ReplayCheck(std::shared_ptr<const Recording> before, const Recording& now) : m_before(std::move(before)) {
@@ -82,8 +82,9 @@ void ReplayCheck::compare_step(Pair& pair, const LaneRecord& was, const LaneReco
             if (x.token == y.token && x.logit == y.logit) continue;
             m_report.largest_logit_difference = std::max(m_report.largest_logit_difference, difference);
             if (m_report.first_difference.empty())
-                note(is, step, where() + "the logit of " + replayed_token(was, x.token) + " was " + short_number(x.logit) + ", now " +
-                                   (x.token == y.token ? "it is " : "in its place " + replayed_token(is, y.token) + " has ") + short_number(y.logit));
+                note(is, step,
+                     where() + "the logit of " + replayed_token(was, x.token) + " was " + short_number(x.logit) + ", now " +
+                         (x.token == y.token ? "it is " : "in its place " + replayed_token(is, y.token) + " has ") + short_number(y.logit));
         }
     }
     const std::uint64_t events = std::min(old.events.size(), again.events.size());

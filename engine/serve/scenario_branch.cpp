@@ -23,7 +23,8 @@ LaneOptions read_branch(const nlohmann::json& value, const std::string& where, c
     if (token) branch.token = static_cast<TokenId>(*token);
     reader.text("request", branch.request);
     if (!reader.failed() && token.has_value() != !branch.request.empty())
-        reader.fail(token ? "request" : "token", "is missing: a chosen token is the next one of a sequence", "Give both request and token, or neither.");
+        reader.fail(token ? "request" : "token", "is missing: a chosen token is the next one of a sequence",
+                    "Give both request and token, or neither.");
     reader.finish();
     LaneOptions lane;
     if (reader.failed()) return lane;
@@ -59,14 +60,16 @@ void check_branch_names(const Scenario& scenario, const std::vector<std::string>
         for (const RequestOptions& each : scenario.requests) {
             if (each.beam_width == 0) continue;
             if (!switches)
-                return failure.set(where + ".branch", "request '" + each.id + "' is searched by beams, whose tokens cannot be given to another pool",
+                return failure.set(where + ".branch",
+                                   "request '" + each.id + "' is searched by beams, whose tokens cannot be given to another pool",
                                    "Change only rules of scheduling and eviction, or remove beam_width.");
             if (request == each.id || request.rfind(each.id + ".", 0) == 0)
                 return failure.set(where + ".branch.token", "'" + request + "' is a beam: the search chooses its tokens", "Remove token and request.");
         }
         if (request.empty() || std::find(names.begin(), names.end(), request) != names.end()) continue;
         const std::string near = nearest_word(request, names);
-        return failure.set(where + ".branch.request", "there is no request '" + request + "'", near.empty() ? "" : "Did you mean '" + near + "'?");
+        return failure.set(where + ".branch.request", "there is no request '" + request + "'",
+                           near.empty() ? "" : "Did you mean '" + near + "'?");
     }
 }
 

@@ -32,7 +32,8 @@ Result<void> Session::restart(std::uint32_t step) {
     command.last = step;
     const std::uint64_t mine = ++m_impl->restarts_asked;
     if (!m_impl->push_locked(std::move(command)))
-        return Error{"The restart was not taken: " + std::to_string(max_queued_commands) + " commands are waiting", "Wait for the step in progress, then try again."};
+        return Error{"The restart was not taken: " + std::to_string(max_queued_commands) + " commands are waiting",
+                     "Wait for the step in progress, then try again."};
     m_impl->idle_changed.wait(lock, [&] { return m_impl->restarts_done >= mine || m_impl->ended; });
     return {};
 }
@@ -90,8 +91,9 @@ void Session::Impl::note_action(ScenarioAction& action) {
 // Under no lock. Names and token ids of what is forgotten can be taken again.
 void Session::Impl::forget_after(std::uint32_t step) {
     std::lock_guard lock(mutex);
-    const auto later = std::find_if(submitted.begin(), submitted.end(), [&](const SubmittedRequest& each) { return each.options.arrival_step > step; });
-    if (later != submitted.end() && queue.empty()) generated = later->generated;
+    const auto later = std::find_if(submitted.begin(), submitted.end(),
+                                    [&](const SubmittedRequest& each) { return each.options.arrival_step > step; });
+    if (later != submitted.end()) generated = later->generated;
     for (auto each = later; each != submitted.end(); ++each) {
         std::set<std::string> names;
         add_names(each->options, names);

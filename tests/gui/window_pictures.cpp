@@ -2,6 +2,7 @@
 //
 // Takes pictures of the window in the states that are looked at before a release: kvloupe_window_pictures FOLDER [MODEL]
 #include "gui/main_window.h"
+#include "gui/branch_dialog.h"
 #include "gui/convert_dialog.h"
 #include "gui/environment.h"
 #include "gui/quality_dialog.h"
@@ -14,6 +15,7 @@
 #include <QElapsedTimer>
 #include <QEventLoop>
 #include <QSettings>
+#include <QSpinBox>
 #include <QTimer>
 
 #include <iostream>
@@ -35,7 +37,7 @@ bool until(const std::function<bool()>& condition, int milliseconds) {
     return condition();
 }
 
-// Dialogs of conversions and of quality over the window's session, in the window's type size.
+// Dialogs of branches, conversions and of quality over the window's session, in the window's type size.
 void takeDialogs(MainWindow& window, const QDir& folder, const QString& suffix) {
     const auto take = [&](QDialog& dialog, const char* name) {
         dialog.show();
@@ -43,6 +45,11 @@ void takeDialogs(MainWindow& window, const QDir& folder, const QString& suffix) 
         dialog.grab().save(folder.filePath(QStringLiteral("%1-%2.png").arg(QLatin1String(name), suffix)));
         std::cout << name << '-' << suffix.toStdString() << std::endl;
     };
+    BranchDialog branch(window.controller()->recording(), {LaneId(1), SequenceId(0), 5},
+                        [&](const BranchWish& wish) { return window.controller()->branched(wish); }, &window);
+    take(branch, "branch");
+    branch.findChild<QSpinBox*>(QStringLiteral("step"))->setValue(100000);
+    take(branch, "branch-refused");
     for (const int to : {0, 1, 2}) {
         ConvertDialog dialog(window.convertSources(), 0, {}, &window);
         dialog.findChild<QComboBox*>(QStringLiteral("to"))->setCurrentIndex(to);

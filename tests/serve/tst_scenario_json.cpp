@@ -171,7 +171,7 @@ void whatIsNoBranchIsRefusedByName(Check& check) {
     for (const auto& [branch, part] : {std::pair(R"({"of": "old"})", "at_step"), std::pair(R"({"at_step": 3})", "branch.of"),
                                        std::pair(R"({"of": "old", "at_step": 3, "token": 4})", "branch.request"),
                                        std::pair(R"({"of": "old", "at_step": 3, "request": "a"})", "branch.token"),
-                                       std::pair(R"({"of": "old", "at_step": 3, "when": 4})", "branch.when"),
+                                       std::pair(R"({"of": "old", "at_step": 3, "when": 4})", "unknown key 'when'"),
                                        std::pair(R"({"of": "new", "at_step": 3})", "before this one"), std::pair("7", "branch")}) {
         std::string text = one_lane;
         text.replace(text.find("}], \"requests\""), 1, std::string("}, {\"name\": \"new\", \"branch\": ") + branch + "}");
