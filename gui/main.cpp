@@ -32,7 +32,7 @@ constexpr const char* usage_text =
     "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size WxH] [--scale S] | --trace | --results | --report) --to OUT\n"
     "kvloupe query FILE.kvt \"SQL\" [--json | --csv] [--seconds N]\n"
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
-    "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
+    "kvloupe diff A.kvt [B.kvt] [--lane NAME] [--with LANE] [--no-times] [--json]\n";
 
 bool display_named() {
     const auto set = [](const char* name) {

@@ -20,13 +20,13 @@ namespace kvloupe {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using DiffJson = nlohmann::ordered_json;
 
 constexpr const char* absent = "–";
 
-std::string text_of_value(const Json& value) {
+std::string text_of_value(const DiffJson& value) {
     if (value.is_null()) return absent;
-    return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, DiffJson::error_handler_t::replace);
 }
 
 // Parts of summary.json that are measured with a clock.
@@ -36,8 +36,8 @@ bool is_time(const std::string& path) {
     return false;
 }
 
-void compare_values(const Json& a, const Json& b, const std::string& lane, const std::string& path, std::vector<DiffValue>& out) {
-    compare_json(a, b, path, [&](const std::string& name, const Json& left, const Json& right) {
+void compare_values(const DiffJson& a, const DiffJson& b, const std::string& lane, const std::string& path, std::vector<DiffValue>& out) {
+    compare_json(a, b, path, [&](const std::string& name, const DiffJson& left, const DiffJson& right) {
         DiffValue value{lane, name, text_of_value(left), text_of_value(right), {}, {}};
         if (value.a == value.b) return;
         if (left.is_number() && right.is_number()) {
@@ -78,7 +78,7 @@ void compare_requests(const Recording& a, const Recording& b, std::vector<DiffVa
     std::unordered_map<std::string_view, std::size_t> places;
     for (std::size_t i = 0; i < b.requests().size(); ++i) places.emplace(b.requests()[i].id, i);
     const auto document = [](const RequestInfo& request) {
-        Json json = Json::parse(json_of(request));
+        DiffJson json = DiffJson::parse(json_of(request));
         json.erase("arrival_ns");
         return json;
     };
@@ -87,11 +87,11 @@ void compare_requests(const Recording& a, const Recording& b, std::vector<DiffVa
         const auto other = places.find(request.id);
         const bool known = other != places.end();
         if (!known || !same_request(request, b.requests()[other->second]))
-            compare_values(document(request), known ? document(b.requests()[other->second]) : Json::object(), "", request.id, out);
+            compare_values(document(request), known ? document(b.requests()[other->second]) : DiffJson::object(), "", request.id, out);
         if (known) places.erase(other);
     }
     for (std::size_t i = 0; i < b.requests().size() && !places.empty(); ++i)
-        if (places.count(b.requests()[i].id)) compare_values(Json::object(), document(b.requests()[i]), "", b.requests()[i].id, out);
+        if (places.count(b.requests()[i].id)) compare_values(DiffJson::object(), document(b.requests()[i]), "", b.requests()[i].id, out);
 }
 
 // Relative change; what appeared or vanished comes first.
@@ -101,7 +101,7 @@ double weight_of(const DiffValue& value) {
 }
 
 // By the part of the path that summary.json names an origin for; steps and the like are counted.
-Origin origin_of(const std::string& path, const Json& origins) {
+Origin origin_of(const std::string& path, const DiffJson& origins) {
     for (const auto& item : origins.items()) {
         const std::size_t at = path.find(item.key());
         if (at == std::string::npos || (at > 0 && path[at - 1] != '.')) continue;
@@ -146,22 +146,22 @@ void fold_layers(std::vector<DiffValue>& values, std::size_t begin) {
 void compare_pair(const Recording& a, const Recording& b, LanePair pair, RecordingDiff& diff) {
     const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
     const std::string lane = left.info().name == right.info().name ? left.info().name : left.info().name + " → " + right.info().name;
-    Json info_a = Json::parse(json_of(left.info())), info_b = Json::parse(json_of(right.info()));
-    for (Json* json : {&info_a, &info_b})
+    DiffJson info_a = DiffJson::parse(json_of(left.info())), info_b = DiffJson::parse(json_of(right.info()));
+    for (DiffJson* json : {&info_a, &info_b})
         for (const char* measured : {"memory", "name"}) json->erase(measured);
     const std::size_t settings = diff.configuration.size();
     compare_values(info_a, info_b, lane, "", diff.configuration);
     fold_layers(diff.configuration, settings);
     // Each recording is read by a thread of its own: most of the time goes into the first look at what a file holds.
-    Json numbers_a, numbers_b;
+    DiffJson numbers_a, numbers_b;
     {
         const std::jthread other([&] { numbers_b = lane_summary(b, pair.b); });
         numbers_a = lane_summary(a, pair.a);
     }
-    for (Json* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");
+    for (DiffJson* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");
     const std::size_t before = diff.numbers.size();
     compare_values(numbers_a, numbers_b, lane, "", diff.numbers);
-    const Json origins = summary_origins();
+    const DiffJson origins = summary_origins();
     for (std::size_t i = before; i < diff.numbers.size(); ++i) diff.numbers[i].origin = origin_of(diff.numbers[i].name, origins);
     for (Parting& first : partings(a, left, b, right)) {
         first.lane = lane;
