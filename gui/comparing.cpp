@@ -260,6 +260,9 @@ QString Comparing::sentence() const {
     QString text = tr("Lane %1, %2, compared with %3, %4")
                        .arg(laneText(*m_cursor->recording(), m_cursor->lane()), at(m_cursor->stepOf(m_cursor->lane())), reference->label(),
                             at(reference->step()));
+    // By number, what comes after its end stands beside its last step.
+    if (reference->alignment() == Alignment::step && reference->step() >= 0 && reference->step() < m_cursor->stepOf(m_cursor->lane()))
+        text += tr(", its last one");
     if (reference->isSameLane()) text += tr(": the same lane, choose another one in focus");
     if (reference->computing()) text += tr(" · reading tokens");
     return text;

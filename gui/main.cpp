@@ -37,7 +37,7 @@ constexpr const char* usage_text =
     "kvloupe check FILE.kvt [--assert \"copies <= 3\"] …\n"
     "kvloupe branch FILE.kvt --step N [--lane L] [--name NAME] [--set cache.dtype=int8] … [--request ID --token ID] [--steps M]\n"
     "                                           (--record OUT.kvt | --export DIR)\n"
-    "kvloupe diff A.kvt B.kvt [--no-times] [--json]\n";
+    "kvloupe diff A.kvt [B.kvt] [--lane NAME] [--with LANE] [--no-times] [--json]\n";
 
 // The lines of the usage text that speak of a command; "" for a word that is none.
 std::string usage_of(const std::string& command) {

@@ -76,6 +76,8 @@ void DifferenceView::showDiff(RecordingDiff diff) {
     } else {
         setEmpty(tr("Nothing differs: configuration, numbers, tokens, block tables and logits are the same."));
     }
+    for (const LaneRecord* lane : {cursor()->laneRecord(), &cursor()->reference()->laneRecord()})
+        if (const std::string damage = lane->damage(); !damage.empty()) Q_EMIT told(QString::fromStdString(damage));
     if (m_wanted) jump(*std::exchange(m_wanted, std::nullopt));
 }
 

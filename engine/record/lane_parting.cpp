@@ -3,42 +3,56 @@
 
 #include "engine/record/lane_state.h"
 #include "engine/record/results_text.h"
+#include "engine/record/step_alignment.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 namespace kvloupe {
 
 namespace {
 
-// A sampled or forced token with the step it came in.
-struct Told {
-    const TokenRecord* token = nullptr;
-    std::size_t step = 0;
-};
+// Sampled and forced tokens of every sequence by position.
+class TokensByPlace {
+public:
+    struct Told {
+        std::uint64_t token = 0;   // index into the lane's tokens
+        std::size_t step = 0;
+    };
 
-using Key = std::pair<std::string_view, std::uint32_t>;  // sequence name, position
-struct HashKey {
-    std::size_t operator()(const Key& key) const {
-        return std::hash<std::string_view>{}(key.first) * 1'000'003u + key.second;
+    explicit TokensByPlace(const LaneRecord& lane) : m_lane(lane), m_sequences(lane.sequences().size()) {
+        for (std::size_t step = 0; step < lane.step_count(); ++step) {
+            const LogRange range = lane.step(step).tokens;
+            for (std::uint64_t i = range.begin; i < range.end; ++i) {
+                const TokenRecord& token = lane.tokens()[i];
+                if (token.source == TokenRecord::prompt || token.sequence.value >= m_sequences.size()) continue;
+                m_sequences[token.sequence.value].push_back({i, step});
+            }
+        }
+        // Positions ascend but where a beam begins anew: then the last one told of a position counts.
+        for (std::vector<Told>& tokens : m_sequences)
+            std::stable_sort(tokens.begin(), tokens.end(), [&](const Told& a, const Told& b) { return position(a) < position(b); });
     }
-};
-using TokensByPlace = std::unordered_map<Key, Told, HashKey>;
 
-TokensByPlace tokens_by_place(const LaneRecord& lane, const SequenceNames& names) {
-    TokensByPlace tokens;
-    for (std::size_t step = 0; step < lane.step_count(); ++step) {
-        const LogRange range = lane.step(step).tokens;
-        for (std::uint64_t i = range.begin; i < range.end; ++i)
-            if (const TokenRecord& token = lane.tokens()[i]; token.source != TokenRecord::prompt)
-                tokens[{names.name(token.sequence), token.position}] = {&token, step};
+    const TokenRecord& record(const Told& told) const { return m_lane.tokens()[told.token]; }
+
+    // The last one told at a position; null where there is none.
+    const Told* at(SequenceId sequence, std::uint32_t wanted) const {
+        if (sequence.value >= m_sequences.size()) return nullptr;
+        const std::vector<Told>& tokens = m_sequences[sequence.value];
+        const auto behind = std::upper_bound(tokens.begin(), tokens.end(), wanted, [&](std::uint32_t p, const Told& told) { return p < position(told); });
+        return behind != tokens.begin() && position(*(behind - 1)) == wanted ? &*(behind - 1) : nullptr;
     }
-    return tokens;
-}
+
+private:
+    std::uint32_t position(const Told& told) const { return record(told).position; }
+
+    const LaneRecord& m_lane;
+    std::vector<std::vector<Told>> m_sequences;
+};
 
 std::string shown(const LaneRecord& lane, TokenId token) {
     const auto& texts = lane.vocabulary().shown;
@@ -51,18 +65,19 @@ std::string place(std::size_t step, std::string_view sequence, std::uint32_t pos
 }
 
 // The earliest token that is another one, and the earliest logit before or at it that is.
-void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const TokensByPlace& others,
+void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const std::vector<SequenceId>& same,
                  std::vector<Parting>& out) {
+    const TokensByPlace others(right);
     std::optional<Parting> token, logit;
     for (std::size_t step = 0; step < left.step_count() && !token; ++step) {
         const LogRange range = left.step(step).tokens;
         for (std::uint64_t i = range.begin; i < range.end; ++i) {
             const TokenRecord& ours = left.tokens()[i];
             if (ours.source == TokenRecord::prompt) continue;
+            const auto* found = ours.sequence.value < same.size() ? others.at(same[ours.sequence.value], ours.position) : nullptr;
+            if (!found) continue;
             const std::string& name = names.name(ours.sequence);
-            const auto found = others.find({name, ours.position});
-            if (found == others.end()) continue;
-            const TokenRecord& theirs = *found->second.token;
+            const TokenRecord& theirs = others.record(*found);
             const std::uint64_t alternatives = std::min(ours.alternative_count, theirs.alternative_count);
             for (std::uint64_t k = 0; k < alternatives && !logit; ++k) {
                 const Alternative& x = left.alternatives()[ours.alternatives_begin + k];
@@ -70,12 +85,12 @@ void part_tokens(const LaneRecord& left, const SequenceNames& names, const LaneR
                 if (x.token == y.token && x.logit == y.logit) continue;
                 char text[160];
                 std::snprintf(text, sizeof text, "%.6g against %.6g", static_cast<double>(x.logit), static_cast<double>(y.logit));
-                logit = Parting{Parting::logit, "", step, found->second.step, ours.sequence, ours.position, {},
+                logit = Parting{Parting::logit, "", step, found->step, ours.sequence, ours.position, {},
                                         place(step, name, ours.position) + "logit of " + shown(left, x.token) +
                                             (x.token == y.token ? " " : ", of " + shown(right, y.token) + ", ") + text};
             }
             if (ours.token == theirs.token || token) continue;
-            token = Parting{Parting::token, "", step, found->second.step, ours.sequence, ours.position, {},
+            token = Parting{Parting::token, "", step, found->step, ours.sequence, ours.position, {},
                                     place(step, name, ours.position) + shown(left, ours.token) + " against " + shown(right, theirs.token)};
         }
     }
@@ -99,16 +114,12 @@ bool same_events(const LaneRecord& a, const LaneRecord& b, std::size_t step) {
 // Two lanes after the same step. Once their tables were the same, only those of sequences that an event names can differ.
 class TablePair {
 public:
-    TablePair(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others, std::size_t step)
-        : m_left(left), m_right(right), m_names(names), m_a(left.state_after(step)), m_b(right.state_after(step)), m_step(step) {
-        std::unordered_map<std::string_view, std::uint32_t> by_name;
-        for (std::uint32_t i = 0; i < others.names.size(); ++i) by_name.emplace(others.names[i], i);
-        m_back.assign(others.names.size(), SequenceId());
-        for (std::uint32_t i = 0; i < names.names.size(); ++i) {
-            const auto same = by_name.find(names.names[i]);
-            m_same.push_back(same == by_name.end() ? SequenceId() : SequenceId(same->second));
-            if (same == by_name.end()) continue;
-            m_back[same->second] = SequenceId(i);
+    TablePair(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const std::vector<SequenceId>& same, std::size_t step)
+        : m_left(left), m_right(right), m_names(names), m_same(same), m_a(left.state_after(step)), m_b(right.state_after(step)), m_step(step) {
+        m_back.assign(right.sequences().size(), SequenceId());
+        for (std::uint32_t i = 0; i < same.size(); ++i) {
+            if (!same[i].valid()) continue;
+            m_back[same[i].value] = SequenceId(i);
             m_touched.push_back(i);  // at first all of them
         }
     }
@@ -162,20 +173,21 @@ private:
 
     const LaneRecord &m_left, &m_right;
     const SequenceNames& m_names;
+    const std::vector<SequenceId>& m_same;   // (sequences of the left lane): the right one's of the same name
     LaneState m_a, m_b;
     std::size_t m_step;
-    std::vector<SequenceId> m_same, m_back;  // (sequences of the left lane), (of the right one): none where none has the name
+    std::vector<SequenceId> m_back;          // (sequences of the right lane)
     std::vector<std::uint32_t> m_touched;    // sequences of the left lane
 };
 
 // Equal events lead to equal tables: only from the first step with other events on states are compared.
-void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const SequenceNames& others,
+void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneRecord& right, const std::vector<SequenceId>& same,
                  std::vector<Parting>& out) {
     const std::size_t steps = std::min(left.step_count(), right.step_count());
     std::size_t step = 0;
     while (step < steps && same_events(left, right, step)) ++step;
     if (step == steps) return;
-    TablePair pair(left, names, right, others, step);
+    TablePair pair(left, names, right, same, step);
     for (;;) {
         if (auto found = pair.different()) {
             out.push_back(std::move(*found));
@@ -192,9 +204,10 @@ void part_tables(const LaneRecord& left, const SequenceNames& names, const LaneR
 
 std::vector<Parting> partings(const Recording& a, const LaneRecord& left, const Recording& b, const LaneRecord& right) {
     std::vector<Parting> out;
-    const SequenceNames names(a, left), others(b, right);
-    part_tokens(left, names, right, tokens_by_place(right, others), out);
-    part_tables(left, names, right, others, out);
+    const SequenceNames names(a, left);
+    const std::vector<SequenceId> same = match_sequences(a, left, b, right);
+    part_tokens(left, names, right, same, out);
+    part_tables(left, names, right, same, out);
     return out;
 }
 

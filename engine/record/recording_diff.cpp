@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/record/recording_diff.h"
 
-#include "engine/record/json_leaves.h"
+#include "engine/record/json_difference.h"
 #include "engine/record/lane_info_json.h"
 #include "engine/record/lane_parting.h"
-#include "engine/record/results.h"
+#include "engine/record/results_summary.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <set>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <unordered_map>
 
 namespace kvloupe {
 
 namespace {
 
+using DiffJson = nlohmann::ordered_json;
 
 constexpr const char* absent = "–";
 
-std::string text_of_leaf(const JsonLeaves& leaves, const std::string& path) {
-    const auto found = leaves.find(path);
-    if (found == leaves.end() || found->second.is_null()) return absent;
-    return found->second.is_string() ? found->second.get<std::string>() : found->second.dump();
+std::string text_of_value(const DiffJson& value) {
+    if (value.is_null()) return absent;
+    return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, DiffJson::error_handler_t::replace);
 }
 
 // Parts of summary.json that are measured with a clock.
@@ -33,22 +36,17 @@ bool is_time(const std::string& path) {
     return false;
 }
 
-void compare_leaves(const JsonLeaves& a, const JsonLeaves& b, const std::string& lane, std::vector<DiffValue>& out) {
-    std::set<std::string> paths;
-    for (const auto& [path, value] : a) paths.insert(path);
-    for (const auto& [path, value] : b) paths.insert(path);
-    for (const std::string& path : paths) {
-        const auto left = a.find(path), right = b.find(path);
-        if (left != a.end() && right != b.end() && left->second == right->second) continue;
-        DiffValue value{lane, path, text_of_leaf(a, path), text_of_leaf(b, path), {}, {}};
-        if (value.a == value.b) continue;
-        if (left != a.end() && right != b.end() && left->second.is_number() && right->second.is_number()) {
-            const double before = left->second.get<double>(), after = right->second.get<double>();
+void compare_values(const DiffJson& a, const DiffJson& b, const std::string& lane, const std::string& path, std::vector<DiffValue>& out) {
+    compare_json(a, b, path, [&](const std::string& name, const DiffJson& left, const DiffJson& right) {
+        DiffValue value{lane, name, text_of_value(left), text_of_value(right), {}, {}};
+        if (value.a == value.b) return;
+        if (left.is_number() && right.is_number()) {
+            const double before = left.get<double>(), after = right.get<double>();
             value.delta = after - before;
             if (before != 0) value.percent = (after - before) / std::abs(before) * 100;
         }
         out.push_back(std::move(value));
-    }
+    });
 }
 
 std::vector<LanePair> pairs_of(const Recording& a, const Recording& b) {
@@ -66,15 +64,34 @@ std::string names_of(const Recording& recording) {
     return names;
 }
 
-// What a request asked for, by id.
-JsonLeaves request_leaves(const Recording& recording) {
-    JsonLeaves leaves;
-    for (std::size_t i = 0; i < recording.requests().size(); ++i) {
-        nlohmann::json json = nlohmann::json::parse(json_of(recording.requests()[i]));
+// All that a request asks for; when it arrived on the clock is no part of that.
+bool same_request(const RequestInfo& a, const RequestInfo& b) {
+    const auto asked = [](const RequestInfo& r) {
+        return std::tie(r.id, r.prompt, r.max_new_tokens, r.arrival_step, r.temperature, r.top_k, r.top_p, r.priority, r.salt, r.adapter, r.n,
+                        r.beam_width);
+    };
+    return asked(a) == asked(b);
+}
+
+// Requests by id; only those that differ are written out.
+void compare_requests(const Recording& a, const Recording& b, std::vector<DiffValue>& out) {
+    std::unordered_map<std::string_view, std::size_t> places;
+    for (std::size_t i = 0; i < b.requests().size(); ++i) places.emplace(b.requests()[i].id, i);
+    const auto document = [](const RequestInfo& request) {
+        DiffJson json = DiffJson::parse(json_of(request));
         json.erase("arrival_ns");
-        flatten_json(json, recording.requests()[i].id, leaves);
+        return json;
+    };
+    for (std::size_t i = 0; i < a.requests().size(); ++i) {
+        const RequestInfo& request = a.requests()[i];
+        const auto other = places.find(request.id);
+        const bool known = other != places.end();
+        if (!known || !same_request(request, b.requests()[other->second]))
+            compare_values(document(request), known ? document(b.requests()[other->second]) : DiffJson::object(), "", request.id, out);
+        if (known) places.erase(other);
     }
-    return leaves;
+    for (std::size_t i = 0; i < b.requests().size() && !places.empty(); ++i)
+        if (places.count(b.requests()[i].id)) compare_values(DiffJson::object(), document(b.requests()[i]), "", b.requests()[i].id, out);
 }
 
 // Relative change; what appeared or vanished comes first.
@@ -84,7 +101,7 @@ double weight_of(const DiffValue& value) {
 }
 
 // By the part of the path that summary.json names an origin for; steps and the like are counted.
-Origin origin_of(const std::string& path, const nlohmann::json& origins) {
+Origin origin_of(const std::string& path, const DiffJson& origins) {
     for (const auto& item : origins.items()) {
         const std::size_t at = path.find(item.key());
         if (at == std::string::npos || (at > 0 && path[at - 1] != '.')) continue;
@@ -125,29 +142,38 @@ void fold_layers(std::vector<DiffValue>& values, std::size_t begin) {
     values.insert(values.end(), std::make_move_iterator(folded.begin()), std::make_move_iterator(folded.end()));
 }
 
-// Configuration, numbers and partings of one pair of lanes; summaries: summary_json() of both recordings.
-void compare_pair(const Recording& a, const nlohmann::json& summary_a, const Recording& b, const nlohmann::json& summary_b, LanePair pair, RecordingDiff& diff) {
+// Configuration, numbers and partings of one pair of lanes.
+void compare_pair(const Recording& a, const Recording& b, LanePair pair, RecordingDiff& diff) {
     const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
     const std::string lane = left.info().name == right.info().name ? left.info().name : left.info().name + " → " + right.info().name;
-    JsonLeaves info_a, info_b, numbers_a, numbers_b;
-    nlohmann::json json_a = nlohmann::json::parse(json_of(left.info())), json_b = nlohmann::json::parse(json_of(right.info()));
-    for (nlohmann::json* json : {&json_a, &json_b})
+    DiffJson info_a = DiffJson::parse(json_of(left.info())), info_b = DiffJson::parse(json_of(right.info()));
+    for (DiffJson* json : {&info_a, &info_b})
         for (const char* measured : {"memory", "name"}) json->erase(measured);
-    flatten_json(json_a, "", info_a);
-    flatten_json(json_b, "", info_b);
     const std::size_t settings = diff.configuration.size();
-    compare_leaves(info_a, info_b, lane, diff.configuration);
+    compare_values(info_a, info_b, lane, "", diff.configuration);
     fold_layers(diff.configuration, settings);
-    flatten_json(summary_a["lanes"][pair.a], "", numbers_a);
-    flatten_json(summary_b["lanes"][pair.b], "", numbers_b);
-    for (JsonLeaves* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");
+    // Each recording is read by a thread of its own: most of the time goes into the first look at what a file holds.
+    DiffJson numbers_a, numbers_b;
+    {
+        const std::jthread other([&] { numbers_b = lane_summary(b, pair.b); });
+        numbers_a = lane_summary(a, pair.a);
+    }
+    for (DiffJson* numbers : {&numbers_a, &numbers_b}) numbers->erase("name");
     const std::size_t before = diff.numbers.size();
-    compare_leaves(numbers_a, numbers_b, lane, diff.numbers);
-    for (std::size_t i = before; i < diff.numbers.size(); ++i) diff.numbers[i].origin = origin_of(diff.numbers[i].name, summary_a["origins"]);
+    compare_values(numbers_a, numbers_b, lane, "", diff.numbers);
+    const DiffJson origins = summary_origins();
+    for (std::size_t i = before; i < diff.numbers.size(); ++i) diff.numbers[i].origin = origin_of(diff.numbers[i].name, origins);
     for (Parting& first : partings(a, left, b, right)) {
         first.lane = lane;
         diff.first.push_back(std::move(first));
     }
+}
+
+// Told first, but compared last: by then both recordings' requests have been read, each by its own thread.
+void put_requests_first(const Recording& a, const Recording& b, RecordingDiff& diff) {
+    std::vector<DiffValue> requests;
+    compare_requests(a, b, requests);
+    diff.configuration.insert(diff.configuration.begin(), std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end()));
 }
 
 // The numbers by weight, without times where they are not asked for.
@@ -163,10 +189,9 @@ void arrange(RecordingDiff& diff, bool times) {
 RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times) {
     RecordingDiff diff;
     diff.lanes = pairs_of(a, b);
-    if (names_of(a) != names_of(b)) diff.configuration.push_back({"", "lanes", names_of(a), names_of(b), {}, {}});
-    compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
-    const nlohmann::json summary_a = nlohmann::json::parse(summary_json(a)), summary_b = nlohmann::json::parse(summary_json(b));
-    for (const LanePair& pair : diff.lanes) compare_pair(a, summary_a, b, summary_b, pair, diff);
+    for (const LanePair& pair : diff.lanes) compare_pair(a, b, pair, diff);
+    put_requests_first(a, b, diff);
+    if (names_of(a) != names_of(b)) diff.configuration.insert(diff.configuration.begin(), {"", "lanes", names_of(a), names_of(b), {}, {}});
     arrange(diff, times);
     return diff;
 }
@@ -174,9 +199,8 @@ RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times
 RecordingDiff diff_lanes(const Recording& a, LaneId lane, const Recording& b, LaneId other, bool times) {
     RecordingDiff diff;
     diff.lanes = {{lane.value, other.value}};
-    if (&a != &b) compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
-    const nlohmann::json summary_a = nlohmann::json::parse(summary_json(a)), summary_b = &a == &b ? summary_a : nlohmann::json::parse(summary_json(b));
-    compare_pair(a, summary_a, b, summary_b, diff.lanes.front(), diff);
+    compare_pair(a, b, diff.lanes.front(), diff);
+    if (&a != &b) put_requests_first(a, b, diff);
     arrange(diff, times);
     return diff;
 }

@@ -2,6 +2,7 @@
 #include "engine/record/figures.h"
 #include "engine/record/recount.h"
 #include "engine/record/results.h"
+#include "engine/record/results_summary.h"
 #include "engine/record/results_text.h"
 
 #include <algorithm>
@@ -82,10 +83,18 @@ std::vector<Output> outputs_of(const LaneRecord& lane, const SequenceNames& name
     return outputs;
 }
 
-OrderedJson result_of(const LaneRecord& lane, const Output& output, const RequestTimes& times) {
+// A list of ids, or where only equality counts (compact) the text that it would be written as: one value instead of thousands.
+OrderedJson tokens_json(const std::vector<TokenId>& tokens, bool compact) {
+    if (!compact) return tokens;
+    std::string text = "[";
+    for (std::size_t i = 0; i < tokens.size(); ++i) text += (i > 0 ? "," : "") + std::to_string(tokens[i]);
+    return text + "]";
+}
+
+OrderedJson result_of(const LaneRecord& lane, const Output& output, const RequestTimes& times, bool compact) {
     const bool failed = times.finish_reason.empty() && !lane.failure().empty();
     OrderedJson result;
-    result["output_tokens"] = output.tokens;
+    result["output_tokens"] = tokens_json(output.tokens, compact);
     result["text"] = text_of(lane.vocabulary(), output.tokens);
     result["finish_reason"] = failed ? OrderedJson("failed") : text_or_null(times.finish_reason);
     result["reason"] = failed ? OrderedJson(lane.failure()) : text_or_null(times.reason);
@@ -97,21 +106,21 @@ OrderedJson result_of(const LaneRecord& lane, const Output& output, const Reques
 }
 
 OrderedJson child_of(const LaneRecord& lane, const SequenceNames& names, std::uint32_t id, const Output& output,
-              const RequestTimes& times) {
+              const RequestTimes& times, bool compact) {
     const SequenceInfo& info = lane.sequences()[id];
     OrderedJson child;
     child["id"] = names.names[id];
     child["parent"] = info.parent.valid() ? OrderedJson(names.name(info.parent)) : OrderedJson(nullptr);
     child["forked_at"] = info.parent.valid() ? OrderedJson(info.forked_at) : OrderedJson(nullptr);
-    child["prompt_tokens"] = output.prompt;
-    child.update(result_of(lane, output, times));
+    child["prompt_tokens"] = tokens_json(output.prompt, compact);
+    child.update(result_of(lane, output, times, compact));
     return child;
 }
 
 // A request that is one sequence has its result; one that became several (n, beams) has that of the first. All but the
 // request's own sequence are listed as its children, without beams that others replaced.
 OrderedJson requests_of(const Recording& recording, const LaneRecord& lane, const SequenceNames& names,
-                 const std::vector<Output>& outputs, std::size_t steps) {
+                 const std::vector<Output>& outputs, std::size_t steps, bool compact) {
     std::vector<RequestTimes> times(outputs.size());
     if (steps > 0) times = all_request_times(recording, lane, steps - 1);
     times.resize(outputs.size());
@@ -128,14 +137,14 @@ OrderedJson requests_of(const Recording& recording, const LaneRecord& lane, cons
         const RequestInfo& info = recording.requests()[r];
         OrderedJson request;
         request["id"] = info.id;
-        request["prompt_tokens"] = info.prompt;
+        if (!compact) request["prompt_tokens"] = info.prompt;
         std::optional<std::uint32_t> own;  // none: it has not arrived in the lane
         OrderedJson children = OrderedJson::array();
         for (const std::uint32_t i : sequences[r]) {
             if (!own || (!names.is_child[i] && names.is_child[*own])) own = i;
-            if (names.is_child[i]) children.push_back(child_of(lane, names, i, outputs[i], times[i]));
+            if (names.is_child[i]) children.push_back(child_of(lane, names, i, outputs[i], times[i], compact));
         }
-        request.update(own ? result_of(lane, outputs[*own], times[*own]) : result_of(lane, {}, {}));
+        request.update(own ? result_of(lane, outputs[*own], times[*own], compact) : result_of(lane, {}, {}, compact));
         request["queue_ms"] = optional_number(queued[r]);
         request["sequences"] = std::move(children);
         list.push_back(std::move(request));
@@ -276,7 +285,7 @@ struct LaneResult {
         : lane(record), steps(record.step_count()), names(recording, record), outputs(outputs_of(record, names, steps)) {}
 };
 
-OrderedJson lane_of(const Recording& recording, const LaneResult& result, const LaneInfo& first) {
+OrderedJson lane_of(const Recording& recording, const LaneResult& result, const LaneInfo& first, bool compact) {
     const LaneRecord& lane = result.lane;
     const std::size_t steps = result.steps;
     const LaneInfo& info = lane.info();
@@ -292,7 +301,7 @@ OrderedJson lane_of(const Recording& recording, const LaneResult& result, const 
         json["branch"]["request"] = text_or_null(info.branch.request);
     }
     json["steps"] = steps;
-    json["requests"] = requests_of(recording, lane, result.names, result.outputs, steps);
+    json["requests"] = requests_of(recording, lane, result.names, result.outputs, steps, compact);
     json["kv"] = kv_of(lane, recount(recording, lane, steps), steps);
     json["cache"] = cache_of(lane, steps);
     const TimeSplit split = time_split(lane, steps);
@@ -328,6 +337,23 @@ std::size_t first_difference(const LaneResult& ours, const LaneResult& theirs) {
 
 }  // namespace
 
+nlohmann::ordered_json lane_summary(const Recording& recording, std::size_t lane) {
+    return lane_of(recording, LaneResult(recording, *recording.lanes()[lane]), recording.lanes().front()->info(), true);
+}
+
+nlohmann::ordered_json summary_origins() {
+    OrderedJson origins;
+    for (const char* key : {"queue_ms", "ttft_ms", "itl_ms", "block_bytes", "peak_used_blocks", "peak_used_bytes",
+                            "computed_tokens", "queried_tokens", "hit_tokens", "preempted_queried_tokens",
+                            "preempted_hit_tokens", "copies", "evictions", "preemptions", "overflowed_values",
+                            "max_abs_logit_difference"})
+        origins[key] = "measured";
+    for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",
+                            "decode_tokens_per_s"})
+        origins[key] = "derived";
+    return origins;
+}
+
 std::string summary_json(const Recording& recording) {
     const auto& lanes = recording.lanes();
     std::vector<LaneResult> results;
@@ -341,7 +367,7 @@ std::string summary_json(const Recording& recording) {
     summary["lanes"] = OrderedJson::array();
     OrderedJson differences = OrderedJson::object();
     for (std::size_t i = 0; i < lanes.size(); ++i) {
-        summary["lanes"].push_back(lane_of(recording, results[i], first));
+        summary["lanes"].push_back(lane_of(recording, results[i], first, false));
         std::size_t reference = 0;
         while (reference < i && lanes[reference]->info().weights_id != lanes[i]->info().weights_id) ++reference;
         std::optional<double> largest;
@@ -355,15 +381,7 @@ std::string summary_json(const Recording& recording) {
         differences[lanes[i]->info().name] = optional_number(largest);
     }
     summary["comparison"]["max_abs_logit_difference"] = std::move(differences);
-    OrderedJson& origins = summary["origins"];
-    for (const char* key : {"queue_ms", "ttft_ms", "itl_ms", "block_bytes", "peak_used_blocks", "peak_used_bytes",
-                            "computed_tokens", "queried_tokens", "hit_tokens", "preempted_queried_tokens",
-                            "preempted_hit_tokens", "copies", "evictions", "preemptions", "overflowed_values",
-                            "max_abs_logit_difference"})
-        origins[key] = "measured";
-    for (const char* key : {"bytes_per_token", "waste_percent", "slots", "copied_bytes", "prefill_ms", "decode_ms",
-                            "decode_tokens_per_s"})
-        origins[key] = "derived";
+    summary["origins"] = summary_origins();
     if (const auto devices = recording.device_memory(); !devices.empty()) {
         summary["memory"] = memory_of(devices);
         for (const char* key : {"total_bytes", "used_bytes", "weight_bytes", "kv_cache_bytes", "activation_bytes"})
