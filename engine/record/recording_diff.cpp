@@ -16,6 +16,7 @@ namespace kvloupe {
 
 namespace {
 
+using Json = nlohmann::json;
 
 constexpr const char* absent = "–";
 
@@ -69,7 +70,7 @@ std::string names_of(const Recording& recording) {
 JsonLeaves request_leaves(const Recording& recording) {
     JsonLeaves leaves;
     for (std::size_t i = 0; i < recording.requests().size(); ++i) {
-        nlohmann::json json = nlohmann::json::parse(json_of(recording.requests()[i]));
+        Json json = Json::parse(json_of(recording.requests()[i]));
         json.erase("arrival_ns");
         flatten_json(json, recording.requests()[i].id, leaves);
     }
@@ -90,13 +91,13 @@ RecordingDiff diff_recordings(const Recording& a, const Recording& b, bool times
     if (names_of(a) != names_of(b)) diff.configuration.push_back({"", "lanes", names_of(a), names_of(b), {}, {}});
     compare_leaves(request_leaves(a), request_leaves(b), "", diff.configuration);
 
-    const nlohmann::json summary_a = nlohmann::json::parse(summary_json(a)), summary_b = nlohmann::json::parse(summary_json(b));
+    const Json summary_a = Json::parse(summary_json(a)), summary_b = Json::parse(summary_json(b));
     for (const LanePair& pair : diff.lanes) {
         const LaneRecord &left = *a.lanes()[pair.a], &right = *b.lanes()[pair.b];
         const std::string lane = left.info().name == right.info().name ? left.info().name : left.info().name + " → " + right.info().name;
         JsonLeaves info_a, info_b, numbers_a, numbers_b;
-        nlohmann::json json_a = nlohmann::json::parse(json_of(left.info())), json_b = nlohmann::json::parse(json_of(right.info()));
-        for (nlohmann::json* json : {&json_a, &json_b})
+        Json json_a = Json::parse(json_of(left.info())), json_b = Json::parse(json_of(right.info()));
+        for (Json* json : {&json_a, &json_b})
             for (const char* measured : {"memory", "name"}) json->erase(measured);
         flatten_json(json_a, "", info_a);
         flatten_json(json_b, "", info_b);
