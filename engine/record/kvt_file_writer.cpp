@@ -9,6 +9,7 @@
 #include <chrono>
 #include <ctime>
 #include <random>
+#include <utility>
 
 namespace kvloupe {
 
@@ -188,18 +189,20 @@ Result<void> KvtFileWriter::write_lanes() {
 Result<void> KvtFileWriter::write_requests() {
     const std::size_t end = std::min(m_recording->requests().size(), m_end_request);
     if (m_requests == end) return {};
-    auto insert = m_database->prepare("INSERT INTO requests VALUES (?,?,?,?,?,?,?,?)");
+    auto insert = m_database->prepare("INSERT INTO requests VALUES (?,?,?,?,?,?,?,?,?)");
     if (!insert) return insert.error();
     for (; m_requests < end; ++m_requests) {
-        const RequestInfo info = told(m_recording->requests()[m_requests], m_part);
+        RequestInfo info = told(m_recording->requests()[m_requests], m_part);
+        const std::vector<TokenId> prompt = std::exchange(info.prompt, {});  // as numbers: long ones would be slow to read as text
         insert->bind(1, static_cast<std::int64_t>(m_requests));
         insert->bind_text(2, info.id);
-        insert->bind(3, static_cast<std::int64_t>(info.prompt.size()));
+        insert->bind(3, static_cast<std::int64_t>(prompt.size()));
         insert->bind(4, std::int64_t{info.max_new_tokens});
         insert->bind(5, std::int64_t{info.arrival_step});
         insert->bind(6, static_cast<std::int64_t>(info.arrival_ns));
         insert->bind(7, std::int64_t{info.priority});
         insert->bind_text(8, json_of(info));
+        insert->bind_bytes(9, {reinterpret_cast<const char*>(prompt.data()), prompt.size() * sizeof(TokenId)});
         if (auto done = insert->run(); !done) return done;
     }
     return {};

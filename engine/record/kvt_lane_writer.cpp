@@ -11,9 +11,9 @@ namespace kvloupe {
 
 namespace {
 
-// Seeking reads the events since the last key frame, some 2 million a second: 16,384 take 8 ms. A frame holds every block and
-// sequence, so it comes no more often than the lane has of them, and frames cost no more than the events.
-constexpr std::uint64_t least_frame_distance = 16384;
+// Seeking reads the events since the last key frame, one to two million a second: 8,192 take some 6 ms. A frame holds every block
+// and sequence, some 16 bytes of a block once compressed, so with many of them it comes less often.
+constexpr std::uint64_t least_frame_distance = 8192;
 
 constexpr std::uint64_t events_per_block_row = 16;  // of block_states
 
@@ -96,7 +96,7 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events) {
         row.tokens.end = m_tokens;
         row.attention.end = m_attention;
         if (auto written = append_step(row); !written) return written.error();
-        const std::uint64_t distance = std::max<std::uint64_t>(least_frame_distance, m_lane->info().blocks / 2 + m_sequences / 2);
+        const std::uint64_t distance = std::max<std::uint64_t>(least_frame_distance, m_lane->info().blocks / 4 + m_sequences / 4);
         if (m_events - m_key_frame_event >= distance)
             if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame) return frame.error();
     }

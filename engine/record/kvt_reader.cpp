@@ -138,7 +138,7 @@ Result<void> KvtReader::read_requests() {
     const auto rows = count("SELECT coalesce(max(request) + 1, 0) FROM requests");
     if (!rows) return rows.error();
     return open_log<decltype(m_recording->m_requests), RequestInfo>(
-        m_recording->m_requests, *rows, "SELECT request, info FROM requests WHERE request >= ? AND request < ? ORDER BY request", 0, {});
+        m_recording->m_requests, *rows, "SELECT request, info, prompt FROM requests WHERE request >= ? AND request < ? ORDER BY request", 0, {});
 }
 
 Result<void> KvtReader::read_lanes() {

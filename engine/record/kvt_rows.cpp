@@ -4,6 +4,7 @@
 #include "engine/record/lane_info_json.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace kvloupe {
@@ -179,6 +180,9 @@ bool read_row(const SqlStatement& row, const KvtLimits&, RequestInfo& out) {
     auto info = request_info_of(row.text(1));
     if (!info) return false;
     out = std::move(*info);
+    const std::string_view prompt = row.bytes(2);  // little-endian, as this machine
+    out.prompt.resize(prompt.size() / sizeof(TokenId));
+    if (!prompt.empty()) std::memcpy(out.prompt.data(), prompt.data(), out.prompt.size() * sizeof(TokenId));
     return true;
 }
 

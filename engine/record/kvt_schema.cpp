@@ -12,7 +12,7 @@ CREATE TABLE lanes(lane INTEGER PRIMARY KEY, name TEXT, model TEXT, architecture
 CREATE TABLE vocabularies(vocabulary INTEGER PRIMARY KEY, strips_leading_space INTEGER);
 CREATE TABLE vocabulary(vocabulary INTEGER, token INTEGER, shown TEXT, piece BLOB, PRIMARY KEY(vocabulary, token)) WITHOUT ROWID;
 CREATE TABLE requests(request INTEGER PRIMARY KEY, id TEXT, prompt_tokens INTEGER, max_new_tokens INTEGER, arrival_step INTEGER,
-  arrival_ns INTEGER, priority INTEGER, info TEXT);
+  arrival_ns INTEGER, priority INTEGER, info TEXT, prompt BLOB);
 CREATE TABLE sequences(lane INTEGER, sequence INTEGER, request INTEGER, parent INTEGER, forked_at INTEGER, prompt_tokens INTEGER,
   name TEXT, PRIMARY KEY(lane, sequence)) WITHOUT ROWID;
 CREATE TABLE strings(lane INTEGER, string INTEGER, text TEXT, PRIMARY KEY(lane, string)) WITHOUT ROWID;

@@ -2,6 +2,7 @@
 #include "engine/record/lane_state_code.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace kvloupe {
@@ -11,25 +12,42 @@ namespace {
 constexpr std::uint64_t code_version = 1;
 constexpr std::uint64_t max_table = std::uint64_t{1} << 24;  // entries: what a file can name without taking all memory
 
-void put_number(std::string& out, std::uint64_t value) {
-    for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-    out.push_back(static_cast<char>(value));
-}
+// Bytes that grow; a number takes at most ten.
+class CodeBytes {
+public:
+    void put(std::uint64_t value) {
+        if (m_bytes.size() - m_end < 10) m_bytes.resize(2 * m_bytes.size() + 4096);
+        char* at = &m_bytes[m_end];
+        for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
+        *at++ = static_cast<char>(value);
+        m_end = static_cast<std::size_t>(at - m_bytes.data());
+    }
+    std::string take() {
+        m_bytes.resize(m_end);
+        return std::move(m_bytes);
+    }
+
+private:
+    std::string m_bytes;
+    std::size_t m_end = 0;
+};
+
+void put_number(CodeBytes& out, std::uint64_t value) { out.put(value); }
 
 // "none" (all ones) is frequent and becomes 0.
-void put_index(std::string& out, std::uint32_t value) { put_number(out, value == 0xFFFFFFFFu ? 0 : std::uint64_t{value} + 1); }
+void put_index(CodeBytes& out, std::uint32_t value) { put_number(out, value == 0xFFFFFFFFu ? 0 : std::uint64_t{value} + 1); }
 
 template <class Range, class Field>
-void put_column(std::string& out, const Range& range, Field field) {
+void put_column(CodeBytes& out, const Range& range, Field field) {
     for (const auto& one : range) put_number(out, field(one));
 }
 
 template <class Range, class Field>
-void put_indices(std::string& out, const Range& range, Field field) {
+void put_indices(CodeBytes& out, const Range& range, Field field) {
     for (const auto& one : range) put_index(out, field(one));
 }
 
-void put_table(std::string& out, const TableState& table) {
+void put_table(CodeBytes& out, const TableState& table) {
     put_number(out, table.size());
     put_indices(out, table, [](BlockId id) { return id.value; });
 }
@@ -42,6 +60,7 @@ public:
     explicit Reader(std::string_view bytes) : m_bytes(bytes) {}
 
     std::uint64_t number() {
+        if (m_at < m_bytes.size() && static_cast<unsigned char>(m_bytes[m_at]) < 0x80) return static_cast<unsigned char>(m_bytes[m_at++]);
         std::uint64_t value = 0;
         for (unsigned shift = 0; shift < 64; shift += 7) {
             if (m_at >= m_bytes.size()) break;
@@ -59,6 +78,35 @@ public:
         return static_cast<std::uint32_t>(value);
     }
     std::uint32_t index() { return number32() - 1u; }  // 0: none
+    // A column: put(i, number) for each; most numbers are a byte.
+    template <class Put>
+    void column(std::size_t count, Put put) {
+        std::uint64_t wide = 0;
+        std::size_t at = m_at;
+        for (std::size_t i = 0; i < count; ++i) {
+            std::uint64_t value = 0;
+            if (at < m_bytes.size() && static_cast<unsigned char>(m_bytes[at]) < 0x80) {
+                value = static_cast<unsigned char>(m_bytes[at++]);
+            } else {
+                m_at = at;
+                value = number();
+                at = m_at;
+            }
+            wide |= value >> 32;
+            put(i, value);
+        }
+        m_at = at;
+        m_wide = wide != 0;
+    }
+    template <class Put>
+    void column32(std::size_t count, Put put) {
+        column(count, [&](std::size_t i, std::uint64_t value) { put(i, static_cast<std::uint32_t>(value)); });
+        if (m_wide) m_good = false;
+    }
+    template <class Put>
+    void indices(std::size_t count, Put put) {
+        column32(count, [&](std::size_t i, std::uint32_t value) { put(i, value - 1u); });
+    }
     // A count of things of which each takes at least one byte.
     std::size_t count() {
         const std::uint64_t value = number();
@@ -71,7 +119,7 @@ public:
 private:
     std::string_view m_bytes;
     std::size_t m_at = 0;
-    bool m_good = true;
+    bool m_good = true, m_wide = false;
 };
 
 // The finishing steps of splitmix64 (Steele, Lea, Flood 2014): without the key nobody can try out what was hashed.
@@ -84,7 +132,7 @@ std::uint64_t StateChange::hash(std::uint64_t hash) const {
 }
 
 std::string LaneStateCode::encode(const LaneState& state, const StateChange& change) {
-    std::string out;
+    CodeBytes out;
     for (const std::uint64_t number :
          {code_version, std::uint64_t{state.m_block_size}, std::uint64_t{change.step(state.m_step)}, std::uint64_t{state.m_used},
           std::uint64_t{state.m_cached}, std::uint64_t{state.m_host}, state.m_filled, state.m_saved, std::uint64_t{state.m_groups},
@@ -142,28 +190,27 @@ std::string LaneStateCode::encode(const LaneState& state, const StateChange& cha
     std::sort(detached.begin(), detached.end());
     put_number(out, detached.size());
     for (const std::uint64_t pair : detached) put_number(out, pair);
-    return out;
+    return out.take();
 }
 
 bool LaneStateCode::read_blocks(Reader& in, LaneState& state, std::uint32_t blocks) {
     if (in.count() != blocks) return false;
     std::vector<BlockState> all(blocks);
-    for (BlockState& b : all) b.owners = in.number32();
-    for (BlockState& b : all) {
-        const std::uint32_t flags = in.number32();
-        b.hashed = (flags & 1) != 0;
-        b.held = (flags & 2) != 0;
-    }
-    for (BlockState& b : all) b.first_owner = SequenceId(in.index());
-    for (BlockState& b : all) b.logical = in.number32();
-    for (BlockState& b : all) b.filled = in.number32();
-    for (BlockState& b : all) b.group = static_cast<std::uint8_t>(in.number32());
-    for (BlockState& b : all) b.born = in.index();
-    for (BlockState& b : all) b.last_use = in.index();
-    for (BlockState& b : all) b.hash = in.number();
-    for (BlockState& b : all) b.parent_hash = in.number();
-    for (BlockState& b : all) b.m_more = in.index();
-    for (BlockState& b : all) b.m_more_count = in.number32();
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].owners = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) {
+        all[i].hashed = (v & 1) != 0;
+        all[i].held = (v & 2) != 0;
+    });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].first_owner = SequenceId(v); });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].logical = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].filled = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].group = static_cast<std::uint8_t>(v); });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].born = v; });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].last_use = v; });
+    in.column(blocks, [&](std::size_t i, std::uint64_t v) { all[i].hash = v; });
+    in.column(blocks, [&](std::size_t i, std::uint64_t v) { all[i].parent_hash = v; });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].m_more = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].m_more_count = v; });
     if (!in.good()) return false;
     for (std::uint32_t i = 0; i < blocks; ++i) state.edit(i) = all[i];
     return true;
@@ -172,10 +219,12 @@ bool LaneStateCode::read_blocks(Reader& in, LaneState& state, std::uint32_t bloc
 bool LaneStateCode::read_queue(Reader& in, LaneState& state, std::uint32_t blocks) {
     const std::size_t count = state.m_links.size();
     std::vector<LaneState::Link> links(count);
-    for (auto& link : links) link.previous = in.index();
-    for (auto& link : links) link.next = in.index();
+    in.indices(count, [&](std::size_t i, std::uint32_t v) { links[i].previous = v; });
+    in.indices(count, [&](std::size_t i, std::uint32_t v) { links[i].next = v; });
     if (!in.good()) return false;
-    for (std::size_t i = 0; i < count; ++i) state.m_links.edit(i, state.m_made) = links[i];
+    for (std::size_t i = 0; i < count; ++i)
+        if (links[i].previous != state.m_links[i].previous || links[i].next != state.m_links[i].next)
+            state.m_links.edit(i, state.m_made) = links[i];
     if (count == 0) return true;
     // From the sentinel round to the sentinel, each link answered by its counterpart, over the blocks that are free.
     std::uint32_t free = 0;
