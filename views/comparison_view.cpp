@@ -53,7 +53,7 @@ std::vector<int> ComparisonView::columnsByWeight() const {
 
 void ComparisonView::setQuality(std::shared_ptr<const QualityReport> report) {
     m_model->setQuality(std::move(report));
-    if (cursor()->recording()) refresh();
+    if (cursor()->recording()) refreshIfVisible();
 }
 
 void ComparisonView::refresh() {

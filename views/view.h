@@ -82,6 +82,8 @@ protected:
     // The cursor, the selection, the recording or the palette changed and the view is visible: rebuild what is drawn.
     // Hidden views are marked dirty and get this when they are shown.
     virtual void refresh() = 0;
+    // Something else changed that the view draws: now, or when it is shown.
+    void refreshIfVisible();
     // Only hover or lock changed. Views that merely outline it override this with update().
     virtual void refreshSelection() { refresh(); }
     // Text of the tip at a point of the widget, "" for none.
@@ -127,7 +129,6 @@ protected:
 
 private:
     void markDirty();
-    void refreshIfVisible();
     void selectionChanged();
     void placeChildren();
     QSizeF exportSize() const;                   // content plus a head with title and subtitle
