@@ -188,7 +188,12 @@ void BranchDialog::check() {
                                      [&](const LaneOptions& each) { return each.name == wanted.from.of; });
     const QString name = QString::fromStdString(branch.name), of = QString::fromStdString(wanted.from.of);
     const QString step = QString::number(wanted.from.at_step);
-    QString text = switches_rules(*parent, branch)
+    LaneOptions same = branch;
+    same.name = parent->name;
+    same.branch = parent->branch;
+    QString text = same == *parent && !branch.branch->token ? tr("Nothing differs yet: %1 would go on as %2 does.").arg(name, of)
+                   : same == *parent ? tr("%1 runs as %2 does until step %3 and takes the chosen token there.").arg(name, of, step)
+                   : switches_rules(*parent, branch)
                        ? tr("%1 runs as %2 does until step %3 and switches there: its blocks lie where those of %2 lie.").arg(name, of, step)
                        : tr("%1 has a pool of its own from the start and is given the tokens of %2 until step %3.").arg(name, of, step);
     text += QLatin1Char(' ') + tr("All lanes are computed again up to where they stand, and compared with what was recorded.");

@@ -215,7 +215,7 @@ void SessionController::finishLoading(quint64 job, std::shared_ptr<Loaded> loade
     Q_EMIT sessionChanged();
     if (m_session && m_replay) {
         m_session->replay(std::move(m_replay->before), m_replay->last);
-        awaitReplay(m_replay->step);
+        awaitReplay(m_replay->step, m_replay->lane);
     }
     if (m_file || !m_firstStep) return;
     if (m_session->scenario().breakpoints.empty()) step();

@@ -122,10 +122,11 @@ private:
     struct Replay {
         std::shared_ptr<const Recording> before;
         std::optional<std::uint32_t> last;
-        int step = 0;
+        int step = 0;                   // where the cursor stays
+        std::string lane;               // in focus at the end
     };
     void openReplay(Scenario scenario, Replay replay);
-    void awaitReplay(int step);
+    void awaitReplay(int step, const std::string& lane);
     void followReplay();
 
     Cursor m_cursor;
@@ -142,6 +143,7 @@ private:
     bool m_firstStep = false;
     std::optional<Replay> m_replay;    // for the session that is being opened
     int m_replayStep = 0;              // of a replay: where the cursor stays
+    std::string m_replayLane;          // and the lane in focus
     bool m_replaying = false;
     unsigned m_threads = 0;
     BackendFactory m_otherFactory;

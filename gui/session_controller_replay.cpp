@@ -27,18 +27,20 @@ std::string SessionController::scenarioJson() const {
 }
 
 QString SessionController::restart(int step) {
-    if (step < 0) return tr("There is no step to restart from yet.");
+    const LaneRecord* focused = m_cursor.laneRecord();
+    if (step < 0 || !focused) return tr("There is no step to restart from yet.");
+    const std::string lane = focused->info().name;
     if (m_session) {
         if (const auto restarted = m_session->restart(static_cast<std::uint32_t>(step)); !restarted)
             return QString::fromStdString(restarted.error().message());
         showRecording();
         Q_EMIT sessionChanged();
-        awaitReplay(step);
+        awaitReplay(step, lane);
         return {};
     }
     const auto scenario = replayableScenario();
     if (!scenario) return QString::fromStdString(scenario.error().message());
-    openReplay(*scenario, {recording(), static_cast<std::uint32_t>(step), step});
+    openReplay(*scenario, {recording(), static_cast<std::uint32_t>(step), step, lane});
     return {};
 }
 
@@ -54,7 +56,7 @@ QString SessionController::branch(const BranchWish& wish) {
     if (m_session) m_session->wait();  // where its lanes stand now, the branch goes
     const auto scenario = branched(wish);
     if (!scenario) return QString::fromStdString(scenario.error().message());
-    openReplay(*scenario, {recording(), std::nullopt, static_cast<int>(wish.from.at_step)});
+    openReplay(*scenario, {recording(), std::nullopt, static_cast<int>(wish.from.at_step), scenario->lanes.back().name});
     return {};
 }
 
@@ -63,7 +65,8 @@ void SessionController::openReplay(Scenario scenario, Replay replay) {
     m_replay = std::move(replay);
 }
 
-void SessionController::awaitReplay(int step) {
+void SessionController::awaitReplay(int step, const std::string& lane) {
+    m_replayLane = lane;
     m_replaying = true;
     m_replayStep = step;
     m_clock.wake();
@@ -82,6 +85,9 @@ void SessionController::followReplay() {
     m_replaying = false;
     m_cursor.advanced();
     if (m_cursor.following()) m_cursor.setStep(std::min(m_replayStep, m_cursor.stepCount() - 1));
+    const auto& lanes = m_cursor.recording()->lanes();
+    for (std::uint32_t i = 0; i < lanes.size(); ++i)
+        if (lanes[i]->info().name == m_replayLane) m_cursor.setLane(LaneId(i));
     Q_EMIT replayed(QString::fromStdString(report->sentence()));
 }
 

@@ -111,7 +111,9 @@ private Q_SLOTS:
             QPushButton* ok = dialog->findChild<QDialogButtonBox*>()->button(QDialogButtonBox::Ok);
             auto* more = dialog->findChild<QLineEdit*>(QStringLiteral("more"));
             auto* sentence = dialog->findChild<QLabel*>(QStringLiteral("sentence"));
-            if (!ok->isEnabled() || !sentence->text().contains(QLatin1String("switches there"))) wrong = QStringLiteral("at first: ") + sentence->text();
+            if (!ok->isEnabled() || !sentence->text().contains(QLatin1String("Nothing differs yet"))) wrong = QStringLiteral("at first: ") + sentence->text();
+            more->setText(QStringLiteral("scheduler.victim=sglang"));
+            if (!ok->isEnabled() || !sentence->text().contains(QLatin1String("switches there"))) wrong = sentence->text();
             more->setText(QStringLiteral("cache.dtyp=int8"));
             if (ok->isEnabled() || !sentence->text().contains(QLatin1String("Did you mean 'dtype'?"))) wrong = sentence->text();
             more->clear();
@@ -138,6 +140,7 @@ private Q_SLOTS:
         QCOMPARE(QString::fromStdString(branch.info().name), QStringLiteral("other word"));
         QCOMPARE(QString::fromStdString(branch.info().cache_dtype), QStringLiteral("int8"));
         QCOMPARE(window.controller()->cursor()->step(), 5);
+        QCOMPARE(window.controller()->cursor()->lane().value, 1u);
         QCOMPARE(branch.step_count(), old.step_count());
         QVERIFY(tokensOf(branch, 5) == tokensOf(old, 5));
         QVERIFY(tokensOf(branch, 6) != tokensOf(old, 6));
