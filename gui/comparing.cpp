@@ -95,8 +95,8 @@ void Comparing::buildBar(QWidget* window) {
     m_alignmentBox = new QComboBox(m_bar);
     for (const Alignment alignment : alignments) m_alignmentBox->addItem(Reference::alignmentName(alignment));
     m_alignmentBox->setAccessibleName(tr("Aligned by"));
-    m_alignmentBox->setToolTip(tr("Which step stands beside the cursor's: the one of the same number, the one that had written as many tokens of the "
-                                  "sequence in focus, or the one that ran after as much time"));
+    m_alignmentBox->setToolTip(tr("Which step stands beside the cursor's: the one of the same number, the one that had written as many "
+                                  "tokens of the sequence in focus, or the one that ran after as much time"));
     connect(m_alignmentBox, &QComboBox::activated, this, [this](int index) { alignBy(alignments[index]); });
     row->addWidget(m_alignmentBox);
     auto* first = new QToolButton(m_bar);

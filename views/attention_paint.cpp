@@ -95,8 +95,10 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
         const QRectF gap(plot.left(), plot.top() + begin * pitch, plot.width(), (end - begin) * pitch);
         canvas.hatch(gap, colours.grid, 6);
         if (gap.height() > canvas.u(16))
-            canvas.text(gap, here ? tr("rows %1–%2 not recorded").arg(begin).arg(end - 1)
-                                  : tr("rows %1–%2 not recorded in %3").arg(begin).arg(end - 1).arg(cursor()->reference()->label()), {10.5, QFont::Normal, colours.ink3, false},
+            canvas.text(gap,
+                        here ? tr("rows %1–%2 not recorded").arg(begin).arg(end - 1)
+                             : tr("rows %1–%2 not recorded in %3").arg(begin).arg(end - 1).arg(cursor()->reference()->label()),
+                        {10.5, QFont::Normal, colours.ink3, false},
                         Qt::AlignCenter);
         begin = end;
     }
@@ -161,6 +163,14 @@ void AttentionView::paintScale(const Canvas& canvas, const QRectF& plot) const {
     QPainter& painter = canvas.painter();
     std::vector<double> stops{0, 0.01, 0.1, 0.3, 1};
     if (m_compares) {
+        if (plot.width() < canvas.u(150)) {  // no room for a scale: its two ends
+            const double side = canvas.u(14), y = plot.bottom() + canvas.u(5);
+            painter.fillRect(QRectF(plot.left(), y, side, canvas.u(9)), colours.difference.front());
+            painter.fillRect(QRectF(plot.left() + side, y, side, canvas.u(9)), colours.difference.back());
+            canvas.text(QRectF(plot.left() + 2 * side + canvas.u(4), y - canvas.u(3), canvas.u(70), canvas.u(14)),
+                        QStringLiteral("±%1").arg(m_reach), {10.5, QFont::Normal, colours.ink3, false});
+            return;
+        }
         const bool wide = plot.width() > canvas.u(230);
         stops = wide ? std::vector<double>{-m_reach, -m_reach / 10, 0, m_reach / 10, m_reach} : std::vector<double>{-m_reach, 0, m_reach};
     }

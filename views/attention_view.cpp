@@ -249,11 +249,13 @@ QString AttentionView::tipAt(const QPointF& position) const {
     if (m_compares) {
         const AttentionRow* there = thereRow(cell->first);
         const double here = static_cast<double>(m_index.weight(*m_rows[cell->first], cell->second));
-        const QString where = tr("query %1 “%2”, key %3 “%4”").arg(QString::number(cell->first), tokenAt(cell->first), QString::number(cell->second), tokenAt(cell->second));
+        const QString where = tr("query %1 “%2”, key %3 “%4”").arg(QString::number(cell->first), tokenAt(cell->first),
+                                                                   QString::number(cell->second), tokenAt(cell->second));
         if (!there) return tr("%1: ● %2 here, not recorded in %3").arg(where, QString::number(here, 'f', 4), cursor()->reference()->label());
         const double other = static_cast<double>(m_thereIndex.weight(*there, cell->second));
         return tr("%1: ● %2 here, ● %3 in %4, ◐ %5")
-            .arg(where, QString::number(here, 'f', 4), QString::number(other, 'f', 4), cursor()->reference()->label(), signedWeight(here - other, 5));
+            .arg(where, QString::number(here, 'f', 4), QString::number(other, 'f', 4), cursor()->reference()->label(),
+                 signedWeight(here - other, 5));
     }
     return tr("query %1 “%2” reads key %3 “%4”: %5 %6")
         .arg(QString::number(cell->first), tokenAt(cell->first), QString::number(cell->second), tokenAt(cell->second),

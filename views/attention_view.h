@@ -61,7 +61,8 @@ private:
     std::vector<const AttentionRow*> rowsThere(std::uint32_t layer, std::uint32_t head) const;
     bool updateThere();  // false: it recorded nothing of the sequence
     const AttentionRow* thereRow(std::uint32_t query) const { return query < m_there.size() ? m_there[query] : nullptr; }
-    DifferenceGrid differenceGrid(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there, int width, int height) const;
+    DifferenceGrid differenceGrid(const std::vector<const AttentionRow*>& here, const std::vector<const AttentionRow*>& there, int width,
+                                  int height) const;
     QImage imageOfDifference(const DifferenceGrid& grid) const;
     void buildDifferenceImages(int width, int height);  // of the wall and of the large head
     QString differenceCsv(const AttentionRow& row, std::uint32_t key) const;  // the two last fields with their commas

@@ -16,6 +16,7 @@ namespace {
 
 // A number as people read it: thousands apart, six digits of others; texts as they are.
 QString readableValue(const QString& text) {
+    if (text.isEmpty()) return QStringLiteral("–");
     bool number = false;
     const double value = text.toDouble(&number);
     if (!number) return text;
@@ -141,7 +142,8 @@ QString DifferenceModel::text(const Place& place, int column) const {
     case percent: {
         if (!found.percent || place.section != numbers) return {};
         const double size = std::abs(*found.percent);
-        return (*found.percent < 0 ? QStringLiteral("−") : QStringLiteral("+")) + QString::number(size, 'f', size < 10 ? 2 : size < 1000 ? 1 : 0) + QStringLiteral(" %");
+        const QString number = QString::number(size, 'f', size < 10 ? 2 : size < 1000 ? 1 : 0);
+        return QStringLiteral("%1%2 %").arg(*found.percent < 0 ? QStringLiteral("−") : QStringLiteral("+"), number);
     }
     default: return plain(place, column);
     }
@@ -153,11 +155,14 @@ QString DifferenceModel::sentence(int row) const {
     if (place.section == first) {
         const Parting& parting = m_diff.first[place.index];
         return tr("%1, step %2 here, step %3 there: %4. Enter goes there.")
-            .arg(kindName(parting.kind), formatCount(parting.step_a), formatCount(parting.step_b), withoutStep(QString::fromStdString(parting.sentence)));
+            .arg(kindName(parting.kind), formatCount(parting.step_a), formatCount(parting.step_b),
+                 withoutStep(QString::fromStdString(parting.sentence)));
     }
-    const QString change = text(place, percent);
-    return tr("%1: %2 here, %3 in %4").arg(text(place, what), text(place, here), text(place, there), m_thereName) +
-           (value(place).delta && place.section == numbers ? QStringLiteral(" · ") + text(place, delta) + (change.isEmpty() ? QString() : QStringLiteral(" (%1)").arg(change)) : QString());
+    const QString difference = text(place, delta), change = text(place, percent);
+    QString told = tr("%1: %2 here, %3 in %4").arg(text(place, what), text(place, here), text(place, there), m_thereName);
+    if (!difference.isEmpty()) told += QStringLiteral(" · ") + difference;
+    if (!change.isEmpty()) told += QStringLiteral(" (%1)").arg(change);
+    return told;
 }
 
 QVariant DifferenceModel::data(const QModelIndex& index, int role) const {

@@ -95,7 +95,8 @@ void DifferenceView::explain() {
     setSubtitle(tr("lane %1 against %2 · %3, %4%5")
                     .arg(QString::fromStdString(cursor()->laneRecord()->info().name), reference->label(),
                          count(diff.configuration.size(), tr("1 setting"), tr("%1 settings")),
-                         count(diff.numbers.size(), tr("1 number"), tr("%1 numbers")), m_job.running() ? tr(" · comparing what is new") : QString()));
+                         count(diff.numbers.size(), tr("1 number"), tr("%1 numbers")),
+                         m_job.running() ? tr(" · comparing what is new") : QString()));
 }
 
 void DifferenceView::refresh() {
@@ -115,8 +116,8 @@ void DifferenceView::refresh() {
     // While the lanes run on, what was found last stays until they pause.
     if (cursor()->recording()->phase() != Phase::running || !m_of.sameLanes(wanted)) compute();
     if (m_of == wanted) return explain();
-    if (m_model->rowCount() == 0) setEmpty(tr("Comparing %1 with %2…").arg(QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label()));
-    else explain();
+    if (m_model->rowCount() > 0) return explain();
+    setEmpty(tr("Comparing %1 with %2…").arg(QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label()));
 }
 
 void DifferenceView::settle() {

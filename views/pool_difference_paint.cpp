@@ -144,7 +144,8 @@ void PoolView::paintDifferenceLegend(const Canvas& canvas, const PoolLayout& lay
                 canvas.outline(box, change == BlockChange::there ? colours.there : colours.ink1, 1);
                 return;
             }
-            canvas.painter().fillRect(box, change == BlockChange::here ? colours.here : change == BlockChange::there ? colours.there : colours.ink1);
+            const QColor dot = change == BlockChange::here ? colours.here : change == BlockChange::there ? colours.there : colours.ink1;
+            canvas.painter().fillRect(box, dot);
         });
     entry(tr("in use in both, the same"), [&](const QRectF& box) {
         canvas.painter().fillRect(box, canvas.mix(colours.ink2, colours.panel, layout.image ? 0.3 : 0.16));

@@ -109,7 +109,9 @@ void PoolView::explain(const PoolLayout& layout) {
     if (info.policy.kind == "contiguous") text += tr(" · contiguous regions");
     if (info.policy.groups.size() > 1) text += tr(" · %1 cache groups").arg(info.policy.groups.size());
     if (compares())
-        text = tr("%1 blocks differ from %2 · ").arg(formatCount(m_difference.blocks.size() - 1 - m_difference.count(BlockChange::same)), cursor()->reference()->label()) + text;
+        text = tr("%1 blocks differ from %2 · ")
+                   .arg(formatCount(m_difference.blocks.size() - 1 - m_difference.count(BlockChange::same)), cursor()->reference()->label()) +
+               text;
     else if (m_colour != PoolColour::owner) text += tr(" · coloured by %1").arg(colourNames()[static_cast<int>(m_colour)]);
     if (layout.blocksPerDot > 1)
         text += tr(" · folded: %1 blocks per dot, the most frequent state shown").arg(layout.blocksPerDot);
@@ -255,7 +257,9 @@ QString PoolView::csv() const {
                                  "born_step_measured,last_use_step_measured,free_queue_place,evicted_in_step,");
     static const char* const names[] = {"", "owner_count_measured", "age_steps_derived", "last_use_steps_derived",
                                         "attention_mass_derived"};
-    if (compares()) csv += QStringLiteral("difference,reference_state,reference_owners_measured,reference_sequences,reference_filled_slots_measured,");
+    if (compares())
+        csv += QStringLiteral("difference,reference_state,reference_owners_measured,reference_sequences,"
+                              "reference_filled_slots_measured,");
     csv += m_colour == PoolColour::owner ? QStringLiteral("group") : QLatin1String("group,") + QLatin1String(names[static_cast<int>(m_colour)]);
     csv += QStringLiteral("\r\n");
     const LaneRecord* lane = cursor()->laneRecord();

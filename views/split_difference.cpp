@@ -69,7 +69,8 @@ std::vector<SplitView::DifferenceColumn> SplitView::differenceColumns(const Fram
         const std::size_t last = std::clamp<std::size_t>(static_cast<std::size_t>(at + stride), first + 1, series()->steps());
         const auto shares = differenceOf(first, last);
         if (!shares) continue;
-        columns.push_back({std::max(frame.plot.left(), frame.axis.x(at)), std::min(frame.plot.right(), frame.axis.x(std::min(at + stride, end))), *shares});
+        const double left = std::max(frame.plot.left(), frame.axis.x(at));
+        columns.push_back({left, std::min(frame.plot.right(), frame.axis.x(std::min(at + stride, end))), *shares});
     }
     return columns;
 }
@@ -89,9 +90,10 @@ void SplitView::paintDifference(const Canvas& canvas, const Frame& frame) const 
         const double y = zero - half * i / 2;
         painter.setPen(QPen(i == 0 ? colours.ink2 : colours.grid, 1));
         painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y));
+        const QString sign = i < 0 ? QStringLiteral("−") : i > 0 ? QStringLiteral("+") : QString();
         if (i % 2 == 0 || frame.plot.height() > canvas.u(90))
             canvas.text(QRectF(frame.labels.left(), y - canvas.u(7), frame.labels.width(), canvas.u(14)),
-                        QStringLiteral("%1 %").arg((i < 0 ? QStringLiteral("−") : i > 0 ? QStringLiteral("+") : QString()) + QString::number(50 * std::abs(i) * reach)),
+                        QStringLiteral("%1%2 %").arg(sign).arg(50 * std::abs(i) * reach),
                         {10.5, QFont::Normal, colours.ink3, false}, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
     }
     painter.setRenderHint(QPainter::Antialiasing, false);
@@ -117,7 +119,8 @@ void SplitView::paintDifference(const Canvas& canvas, const Frame& frame) const 
     const QRectF room = frame.plot.adjusted(canvas.u(6), canvas.u(2), -canvas.u(6), -canvas.u(2));
     if (room.height() < canvas.u(60)) return;
     canvas.text(QRectF(room.left(), room.top(), room.width(), canvas.u(14)), tr("more here"), style);
-    canvas.text(QRectF(room.left(), room.bottom() - canvas.u(14), room.width(), canvas.u(14)), tr("more in %1").arg(cursor()->reference()->label()), style);
+    canvas.text(QRectF(room.left(), room.bottom() - canvas.u(14), room.width(), canvas.u(14)),
+                tr("more in %1").arg(cursor()->reference()->label()), style);
 }
 
 QStringList SplitView::describeDifference(std::size_t step) const {
@@ -137,7 +140,8 @@ QStringList SplitView::describeDifference(std::size_t step) const {
 QString SplitView::differenceCsv() const {
     QStringList head{"step", "reference step"};
     for (const char* kind : {"token", "reserved", "internal", "external", "cached", "free"})
-        head << QStringLiteral("%1 share (derived)").arg(QLatin1String(kind)) << QStringLiteral("%1 share of the reference (derived)").arg(QLatin1String(kind));
+        for (const char* whose : {"%1 share (derived)", "%1 share of the reference (derived)"})
+            head << QString::fromLatin1(whose).arg(QLatin1String(kind));
     QString text = csvLine(head);
     auto* self = const_cast<SplitView*>(this);
     for (SlotHistory* history : {&self->m_history, &self->m_thereHistory}) history->settle();

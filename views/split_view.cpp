@@ -79,7 +79,9 @@ void SplitView::explain() {
     if (!slots_) return;
     QString text = tr("lane %1 · shares of %2 slots").arg(QString::fromStdString(cursor()->laneRecord()->info().name), formatCount(slots_->pool()));
     const double perStep = frameFor(QRectF(rect())).axis.perStep;
-    if (thereSeries()) text = tr("lane %1 minus %2 · shares of the pool").arg(QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label());
+    if (thereSeries())
+        text = tr("lane %1 minus %2 · shares of the pool")
+                   .arg(QString::fromStdString(cursor()->laneRecord()->info().name), cursor()->reference()->label());
     if (perStep < 1) text += tr(" · folded: mean of %1 steps per column").arg(formatCount(static_cast<quint64>(std::ceil(1 / perStep))));
     if (m_history.computing() || m_thereHistory.computing()) text += tr(" · recounting reserved slots");
     else if (slots_->recountedSteps() < slots_->steps()) text += tr(" · %1 reserved is predicted while it runs").arg(originMark(Origin::predicted));

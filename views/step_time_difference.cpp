@@ -186,7 +186,8 @@ QString StepTimeView::comparisonTip(int step) const {
                           .arg(formatCount(static_cast<quint64>(step)), formatCount(static_cast<quint64>(beside)), reference.label())};
     const auto line = [](const QString& what, const TimePair& times) {
         return tr("%1: ● %2 here, ● %3 there, ◐ %4")
-            .arg(what, formatDuration(times.here), formatDuration(times.there), signedDuration(times.difference()) + percentOf(times.difference(), times.there));
+            .arg(what, formatDuration(times.here), formatDuration(times.there),
+                 signedDuration(times.difference()) + percentOf(times.difference(), times.there));
     };
     const TimePair now = timesOf(here, static_cast<std::size_t>(step), *m_there, beside, false);
     if (std::isfinite(now.difference())) lines << line(tr("this step"), now);
@@ -208,7 +209,8 @@ QString StepTimeView::comparisonCsv() const {
         const StepSums &a = here.at(step), &b = there.at(static_cast<std::size_t>(beside));
         text += csvLine({QString::number(step), QString::number(beside), QString::number(a.durationNs), QString::number(b.durationNs),
                          QString::number(static_cast<qint64>(a.durationNs) - static_cast<qint64>(b.durationNs)),
-                         a.decodes() && b.decodes() ? QStringLiteral("1") : QStringLiteral("0"), QString::number(a.totalNs), QString::number(b.totalNs)});
+                         a.decodes() && b.decodes() ? QStringLiteral("1") : QStringLiteral("0"), QString::number(a.totalNs),
+                         QString::number(b.totalNs)});
     }
     return text;
 }

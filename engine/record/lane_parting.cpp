@@ -43,7 +43,8 @@ public:
     const Told* at(SequenceId sequence, std::uint32_t wanted) const {
         if (sequence.value >= m_sequences.size()) return nullptr;
         const std::vector<Told>& tokens = m_sequences[sequence.value];
-        const auto behind = std::upper_bound(tokens.begin(), tokens.end(), wanted, [&](std::uint32_t p, const Told& told) { return p < position(told); });
+        const auto before = [&](std::uint32_t p, const Told& told) { return p < position(told); };
+        const auto behind = std::upper_bound(tokens.begin(), tokens.end(), wanted, before);
         return behind != tokens.begin() && position(*(behind - 1)) == wanted ? &*(behind - 1) : nullptr;
     }
 

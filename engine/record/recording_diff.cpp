@@ -125,8 +125,11 @@ void fold_layers(std::vector<DiffValue>& values, std::size_t begin) {
     for (auto value = first; value != values.end(); ++value) {
         const unsigned long layer = number(*value);
         value->name.erase(0, value->name.find('.', head.size()));  // ".keys.dtype"
+        const auto goes_on = [&](std::size_t i) {
+            return folded[i].name == value->name && folded[i].a == value->a && folded[i].b == value->b && layers[i].second + 1 == layer;
+        };
         std::size_t i = 0;
-        while (i < folded.size() && (folded[i].name != value->name || folded[i].a != value->a || folded[i].b != value->b || layers[i].second + 1 != layer)) ++i;
+        while (i < folded.size() && !goes_on(i)) ++i;
         if (i < folded.size()) {
             layers[i].second = layer;
             continue;
