@@ -65,7 +65,8 @@ void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t num
     touch(lane.sequences());
     touch(lane.strings());
     // A cut keeps tokens from before its first step.
-    std::uint64_t events = 0, tokens = lane.step_count() > 0 && lane.begins_later() ? lane.step(0).tokens.begin : 0, attention = 0;
+    std::uint64_t events = 0, tokens = 0, attention = 0;
+    if (lane.step_count() > 0 && lane.begins_later()) tokens = lane.step(0).tokens.begin;
     for (std::size_t step = 0; step < lane.step_count(); ++step) {
         const StepRecord& record = lane.step(step);
         if (record.events.begin != events || record.tokens.begin != tokens || record.attention.begin != attention) {

@@ -225,7 +225,8 @@ Result<bool> KvtFileWriter::append() {
 Result<void> KvtFileWriter::write_end() {
     for (KvtLaneWriter& lane : m_lanes)
         if (auto rest = lane.append_rest(); !rest) return rest;
-    for (auto written : {write_meta("phase", name_of_phase(m_recording->phase())), write_meta("reason", m_part.strip ? std::string() : m_recording->reason()),
+    for (auto written : {write_meta("phase", name_of_phase(m_recording->phase())),
+                         write_meta("reason", m_part.strip ? std::string() : m_recording->reason()),
                          write_meta("device_memory", json_of(m_recording->device_memory())), write_meta("complete", "1")})
         if (!written) return written;
     auto insert = m_database->prepare("INSERT INTO checks VALUES (-1, ?, ?, ?)");

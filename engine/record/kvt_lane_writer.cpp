@@ -98,7 +98,8 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events) {
         if (auto written = append_step(row); !written) return written.error();
         const std::uint64_t distance = std::max<std::uint64_t>(least_frame_distance, m_lane->info().blocks / 4 + m_sequences / 4);
         if (m_events - m_key_frame_event >= distance)
-            if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame) return frame.error();
+            if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame)
+                return frame.error();
     }
     if (auto stages = append_stages(m_step); !stages) return stages.error();
     if (auto tile = write_tile(); !tile) return tile.error();

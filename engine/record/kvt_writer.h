@@ -3,8 +3,8 @@
 // KvtWriter: writes a recording into a file (.kvt) while it grows, on a thread of its own, as any reader would: the engine is
 // never held up by the disk. What was published is in the file at the latest after `commit_interval`; whatever ends the
 // program, the file then opens with all before.
-// The queue between engine and file is the recording's own logs; its bound is on what the file is behind, in events and in time. A command waits there
-// (wait_for_room); a live window leaves out attention rows meanwhile, which are counted in the file.
+// The queue between engine and file is the recording's own logs; its bound is on what the file is behind, in events and in time.
+// A command waits there (wait_for_room); a live window leaves out attention rows meanwhile, which are counted in the file.
 #pragma once
 
 #include "engine/record/recording.h"

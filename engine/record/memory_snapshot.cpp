@@ -23,8 +23,10 @@ public:
         std::sort(ranges.begin(), ranges.end(), [](const SnapshotRange& a, const SnapshotRange& b) { return a.begin < b.begin; });
         for (SnapshotRange range : ranges) {
             range.begin -= range.begin % snapshot_granule;
-            if (!m_intervals.empty() && range.begin <= m_intervals.back().end) m_intervals.back().end = std::max(m_intervals.back().end, range.end);
-            else m_intervals.push_back({range.begin, range.end, 0});
+            if (!m_intervals.empty() && range.begin <= m_intervals.back().end)
+                m_intervals.back().end = std::max(m_intervals.back().end, range.end);
+            else
+                m_intervals.push_back({range.begin, range.end, 0});
         }
         set_unit(snapshot_granule);
     }
@@ -42,7 +44,8 @@ public:
 
     // First cell and number of cells; 0 cells where the range lies in no interval.
     std::pair<std::uint64_t, std::uint64_t> find(std::uint64_t address, std::uint64_t size) const {
-        auto after = std::upper_bound(m_intervals.begin(), m_intervals.end(), address, [](std::uint64_t at, const Interval& one) { return at < one.begin; });
+        auto after = std::upper_bound(m_intervals.begin(), m_intervals.end(), address,
+                                      [](std::uint64_t at, const Interval& one) { return at < one.begin; });
         if (after == m_intervals.begin() || size == 0) return {0, 0};
         const Interval& one = *--after;
         if (address + size > one.end) return {0, 0};
@@ -68,7 +71,9 @@ SnapshotBlock block_of(const SnapshotAction& action, const SnapshotDevice& devic
 Result<CellMap> cells_of(const SnapshotDevice& device, const SnapshotStart& start, const SnapshotOptions& options) {
     std::vector<SnapshotRange> ranges = device.segments;
     std::uint64_t moved = 0;  // bytes that allocate and free events tell of
-    const auto add = [&](std::uint64_t address, std::uint64_t size) { ranges.push_back({address, address + granules(size) * snapshot_granule}); };
+    const auto add = [&](std::uint64_t address, std::uint64_t size) {
+        ranges.push_back({address, address + granules(size) * snapshot_granule});
+    };
     for (const auto& [address, block] : start.live) add(address, block.size), moved += 2 * block.size;
     for (const SnapshotAction& action : device.actions) {
         if (action.kind == SnapshotAction::oom) continue;
@@ -165,7 +170,8 @@ private:
         info.name = "#" + std::to_string(m_sequences++);
         return m_lane->add_sequence(info);
     }
-    void tell(EventKind kind, Cause cause, SequenceId sequence, BlockId block, std::uint32_t other, std::uint32_t tokens, StringId detail = {}) {
+    void tell(EventKind kind, Cause cause, SequenceId sequence, BlockId block, std::uint32_t other, std::uint32_t tokens,
+              StringId detail = {}) {
         Event event;
         event.kind = kind;
         event.cause = cause;

@@ -3,13 +3,16 @@
 
 #include "engine/record/memory_snapshot.h"
 
+#include <string_view>
+
 namespace kvloupe {
 
 bool names_snapshot(const std::string& path) {
-    const auto ends = [&](std::string_view end) { return path.size() >= end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0; };
-    return ends(".pickle") || ends(".pkl");
+    return std::string_view(path).ends_with(".pickle") || std::string_view(path).ends_with(".pkl");
 }
 
-Result<StoredRecording> open_recording(const std::string& path) { return names_snapshot(path) ? open_memory_snapshot(path) : open_kvt(path); }
+Result<StoredRecording> open_recording(const std::string& path) {
+    return names_snapshot(path) ? open_memory_snapshot(path) : open_kvt(path);
+}
 
 }  // namespace kvloupe

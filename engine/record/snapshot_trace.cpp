@@ -67,8 +67,8 @@ private:
             end = std::max(end, at);
             if (m_pickle.text(m_pickle.find(block, "state")).rfind("active", 0) != 0 || size == 0) continue;
             const std::uint64_t requested = asked > 0 && asked <= size ? static_cast<std::uint64_t>(asked) : static_cast<std::uint64_t>(size);
-            to.live[static_cast<std::uint64_t>(place)] = {static_cast<std::uint64_t>(place), static_cast<std::uint64_t>(size), requested,
-                                                          site_of(m_pickle.find(block, "frames")), number(segment, "stream")};
+            to.live[at - static_cast<std::uint64_t>(size)] = {static_cast<std::uint64_t>(place), static_cast<std::uint64_t>(size), requested,
+                                                              site_of(m_pickle.find(block, "frames")), number(segment, "stream")};
         }
         if (end > begin) to.segments.push_back({begin, end});
         return {};
@@ -112,8 +112,9 @@ private:
             break;
         }
         const std::string_view file = m_pickle.text(m_pickle.find(chosen, "filename"));
-        const std::string text = std::string(m_pickle.text(m_pickle.find(chosen, "name"))).substr(0, 120) + " (" +
-                                 std::string(file.substr(file.find_last_of('/') + 1)).substr(0, 120) + ":" + std::to_string(number(chosen, "line")) + ")";
+        const std::string name(m_pickle.text(m_pickle.find(chosen, "name")).substr(0, 120));
+        const std::string place(file.substr(file.find_last_of('/') + 1).substr(0, 120));
+        const std::string text = name + " (" + place + ":" + std::to_string(number(chosen, "line")) + ")";
         const auto [site, added] = m_by_text.try_emplace(text, static_cast<std::uint32_t>(m_trace.sites.size()));
         if (added) m_trace.sites.push_back(text);
         return known->second = site->second;
@@ -154,7 +155,8 @@ SnapshotStart start_of(const SnapshotDevice& device) {
         switch (action->kind) {
         case SnapshotAction::alloc: start.live.erase(action->address); break;
         case SnapshotAction::free:
-            start.live[action->address] = {action->address, granules(action->size) * snapshot_granule, action->size, action->site, action->stream};
+            start.live[action->address] = {action->address, granules(action->size) * snapshot_granule, action->size, action->site,
+                                           action->stream};
             break;
         case SnapshotAction::segment_alloc: reserved -= static_cast<std::int64_t>(action->size); break;
         case SnapshotAction::segment_free: reserved += static_cast<std::int64_t>(action->size); break;
