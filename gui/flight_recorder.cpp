@@ -14,7 +14,8 @@ FlightRecorder::FlightRecorder(QObject* parent) : QObject(parent), m_saving(this
     const QSettings settings;
     m_settings.minutes = std::clamp(settings.value(QStringLiteral("flight/minutes"), 0).toInt(), 0, 24 * 60);
     m_settings.folder = settings.value(QStringLiteral("flight/folder")).toString();
-    connect(&m_saving, &RecordingSaving::ended, this, [this](const QString& sentence) { Q_EMIT told(tr("Flight recorder: %1").arg(sentence)); });
+    connect(&m_saving, &RecordingSaving::ended, this,
+            [this](const QString& sentence) { Q_EMIT told(tr("Flight recorder: %1").arg(sentence)); });
 }
 
 void FlightRecorder::setSettings(const FlightSettings& chosen) {
@@ -62,10 +63,12 @@ void FlightRecorder::look(const std::shared_ptr<const Recording>& recording, con
     m_why = why;
     const QDir folder(m_settings.folder);
     if (!folder.mkpath(QStringLiteral("."))) {
-        Q_EMIT told(tr("Flight recorder: the folder %1 cannot be made. Choose another one.").arg(QDir::toNativeSeparators(m_settings.folder)));
+        const QString shown = QDir::toNativeSeparators(m_settings.folder);
+        Q_EMIT told(tr("Flight recorder: the folder %1 cannot be made. Choose another one.").arg(shown));
         return;
     }
-    const QString name = fileName(QString::fromStdString(recording->title()), steps - 1, QDateTime::currentDateTime().toString(QStringLiteral("yyyy-MM-dd HH-mm-ss")));
+    const QString name = fileName(QString::fromStdString(recording->title()), steps - 1,
+            QDateTime::currentDateTime().toString(QStringLiteral("yyyy-MM-dd HH-mm-ss")));
     m_saving.save(recording, folder.filePath(name), scenario, {firstStep(*recording, m_settings.minutes), steps});
 }
 

@@ -61,7 +61,8 @@ QString LiveRecording::statusText() const {
     if (m_closing) return tr("Closing %1").arg(name);
     if (!m_writer) return {};
     const KvtProgress now = progress();
-    QString text = tr("Recording to %1: %2 steps, %3 %4").arg(name, formatCount(now.steps), originMark(Origin::measured), formatBytes(bytes()));
+    QString text = tr("Recording to %1: %2 steps, %3 %4").arg(name, formatCount(now.steps), originMark(Origin::measured),
+            formatBytes(bytes()));
     if (now.left_out_rows > 0) text += tr(" (disk behind: %1 attention rows left out)").arg(formatCount(now.left_out_rows));
     return text;
 }
@@ -79,12 +80,14 @@ void LiveRecording::close(const QString& sentence) {
     m_timer.stop();
     m_closing = true;
     if (m_closer.joinable()) m_closer.join();
-    m_closer = std::jthread([this, writer = std::shared_ptr<KvtWriter>(std::move(m_writer)), recording = std::move(m_recording), path = m_path,
+    m_closer = std::jthread([this, writer = std::shared_ptr<KvtWriter>(std::move(m_writer)), recording = std::move(m_recording),
+            path = m_path,
                              sentence]() mutable {
         const auto finished = writer->finish();
         QString text = sentence;
         if (text.isEmpty())
-            text = finished ? tr("The recording lies in %1.").arg(QDir::toNativeSeparators(path)) : QString::fromStdString(finished.error().message());
+            text = finished ? tr("The recording lies in %1.").arg(QDir::toNativeSeparators(path))
+                    : QString::fromStdString(finished.error().message());
         writer.reset();
         recording.reset();
         QMetaObject::invokeMethod(this, [this, text] {

@@ -66,7 +66,8 @@ void RecordingDesk::toggleRecording() {
     if (m_live.running()) return m_live.stop();
     const auto recording = m_controller->recording();
     if (!recording || !m_controller->hasSession()) return;
-    QString path = QFileDialog::getSaveFileName(m_window, tr("Record the session to"), QString::fromStdString(recording->title()) + QStringLiteral(".kvt"),
+    QString path = QFileDialog::getSaveFileName(m_window, tr("Record the session to"),
+            QString::fromStdString(recording->title()) + QStringLiteral(".kvt"),
                                                 tr("Recordings (*.kvt)"));
     if (path.isEmpty()) return;
     if (!path.endsWith(QLatin1String(".kvt"))) path += QStringLiteral(".kvt");
@@ -91,7 +92,8 @@ void RecordingDesk::chooseSteps() {
     }
     StepRangeDialog dialog(steps, first, last, m_window);
     if (dialog.exec() != QDialog::Accepted) return;
-    QString path = QFileDialog::getSaveFileName(m_window, tr("Save these steps"), QString::fromStdString(cursor->recording()->title()) + QStringLiteral(".kvt"),
+    QString path = QFileDialog::getSaveFileName(m_window, tr("Save these steps"),
+            QString::fromStdString(cursor->recording()->title()) + QStringLiteral(".kvt"),
                                                 tr("Recordings (*.kvt)"));
     if (path.isEmpty()) return;
     if (!path.endsWith(QLatin1String(".kvt"))) path += QStringLiteral(".kvt");
@@ -127,7 +129,8 @@ QString RecordingDesk::statusText() const {
 QString RecordingDesk::titleSuffix() const {
     if (!m_controller->hasFile()) return {};
     const QString name = QFileInfo(m_controller->filePath()).fileName();
-    return m_controller->file()->recovered ? tr(" — recovered recording %1, not live").arg(name) : tr(" — recording %1, not live").arg(name);
+    return m_controller->file()->recovered ? tr(" — recovered recording %1, not live").arg(name)
+            : tr(" — recording %1, not live").arg(name);
 }
 
 // Damage shows when what is damaged is read.

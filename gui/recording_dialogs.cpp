@@ -58,7 +58,8 @@ StepRangeDialog::StepRangeDialog(int steps, int first, int last, QWidget* parent
     form->addRow(tr("&Last step"), m_last);
     form->addRow(QString(), all);
     auto* column = new QVBoxLayout(this);
-    column->addWidget(explanation(this, tr("The new recording begins with the state before the first step, so every block, table and sequence is there.")));
+    column->addWidget(explanation(this, tr("The new recording begins with the state before the first step: blocks, tables and "
+                                           "sequences are all there.")));
     column->addLayout(form);
     column->addWidget(okAndCancel(this, tr("Save…")));
 }
@@ -97,7 +98,8 @@ FlightDialog::FlightDialog(const FlightSettings& settings, QWidget* parent)
     connect(m_folder, &QLineEdit::textChanged, this, check);
     check();
     auto* column = new QVBoxLayout(this);
-    column->addWidget(explanation(this, tr("When a breakpoint pauses a session, or the session fails, its last minutes are saved as a recording.")));
+    column->addWidget(explanation(this, tr("When a breakpoint pauses a session, or the session fails, its last minutes are saved "
+                                           "as a recording.")));
     column->addLayout(form);
     column->addWidget(buttons);
 }

@@ -24,7 +24,8 @@ Result<void> write_beside(const std::shared_ptr<const Recording>& recording, con
     std::filesystem::remove(part, error);
     std::size_t steps = 0;  // those of now: a session that runs on would never be written out
     for (const auto& lane : recording->lanes()) steps = std::max(steps, lane->step_count());
-    if (auto written = write_kvt(recording, kvt_options(part, scenario), wanted.first, std::min(wanted.end, steps)); !written) return written;
+    const std::size_t end = std::min(wanted.end, steps);
+    if (auto written = write_kvt(recording, kvt_options(part, scenario), wanted.first, end); !written) return written;
     std::filesystem::rename(part, path, error);
     if (!error) return {};
     std::error_code ignored;

@@ -82,7 +82,8 @@ SearchBar::SearchBar(Cursor* cursor, QWidget* parent)
     connect(m_previous, &QToolButton::clicked, this, [this] { find(false); });
     connect(m_next, &QToolButton::clicked, this, [this] { find(true); });
     connect(m_close, &QToolButton::clicked, this, &SearchBar::close);
-    for (QWidget* field : std::initializer_list<QWidget*>{m_kind, m_request, m_request->lineEdit(), m_block, m_words, m_previous, m_next, m_close})
+    for (QWidget* field : std::initializer_list<QWidget*>{m_kind, m_request, m_request->lineEdit(), m_block, m_words, m_previous, m_next,
+            m_close})
         field->installEventFilter(this);
     connect(cursor, &Cursor::recordingChanged, this, [this] {
         stop();

@@ -27,7 +27,8 @@ TimeMachine::TimeMachine(Cursor* cursor, QWidget* parent)
     column->addWidget(m_search);
 
     connect(addAction(m_searchActions, tr("&Find an event…"), QKeySequence::Find), &QAction::triggered, m_search, &SearchBar::open);
-    connect(addAction(m_searchActions, tr("Find &next"), Qt::CTRL | Qt::Key_G), &QAction::triggered, this, [this] { m_search->find(true); });
+    connect(addAction(m_searchActions, tr("Find &next"), Qt::CTRL | Qt::Key_G), &QAction::triggered, this,
+            [this] { m_search->find(true); });
     connect(addAction(m_searchActions, tr("Find &previous"), Qt::CTRL | Qt::SHIFT | Qt::Key_G), &QAction::triggered, this,
             [this] { m_search->find(false); });
     connect(addAction(m_jumpActions, tr("&Forwards by 10 steps or a hundredth"), Qt::CTRL | Qt::Key_PageDown), &QAction::triggered, this,
@@ -36,7 +37,8 @@ TimeMachine::TimeMachine(Cursor* cursor, QWidget* parent)
             [this] { jumpBy(-1); });
     connect(addAction(m_jumpActions, tr("To the &next copy, eviction or preemption"), Qt::CTRL | Qt::Key_Right), &QAction::triggered, this,
             [this] { jumpToMark(true); });
-    connect(addAction(m_jumpActions, tr("To the &previous copy, eviction or preemption"), Qt::CTRL | Qt::Key_Left), &QAction::triggered, this,
+    connect(addAction(m_jumpActions, tr("To the &previous copy, eviction or preemption"), Qt::CTRL | Qt::Key_Left), &QAction::triggered,
+            this,
             [this] { jumpToMark(false); });
     connect(m_search, &SearchBar::tellsHidden, this, &TimeMachine::told);
 

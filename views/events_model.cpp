@@ -70,7 +70,9 @@ void EventsModel::settle() {
     publish();
 }
 
-int EventsModel::rowsUpTo(int step) const { return static_cast<int>(std::min<std::size_t>(m_rows->rowsUpTo(step), static_cast<std::size_t>(m_rowCount))); }
+int EventsModel::rowsUpTo(int step) const {
+    return static_cast<int>(std::min(m_rows->rowsUpTo(step), static_cast<std::size_t>(m_rowCount)));
+}
 
 const Event& EventsModel::event(int row) const { return m_record->events()[eventAt(row)]; }
 

@@ -78,7 +78,8 @@ void QueryView::buildBars() {
     connect(m_run, &QPushButton::clicked, this, &QueryView::run);
     connect(m_stop, &QPushButton::clicked, this, &QueryView::stop);
     m_editor->setAccessibleName(tr("Question in SQL"));
-    m_editor->setPlaceholderText(tr("SELECT … FROM steps, events, tokens, stages, requests, sequences, lanes, block_states, checks …   (Ctrl+Enter asks)"));
+    m_editor->setPlaceholderText(tr("SELECT … FROM steps, events, tokens, stages, requests, sequences, lanes, checks …   "
+                                      "(Ctrl+Enter asks)"));
     m_editor->setTabChangesFocus(true);
     m_editor->setFrameShape(QFrame::NoFrame);
     m_editor->document()->setDocumentMargin(8);
@@ -203,7 +204,8 @@ void QueryView::explain() {
     const QString measured = originMark(Origin::measured);
     if (text.isEmpty()) {
         const auto rows = formatCount(answer.rows.size());
-        text = answer.cut ? tr("The first %1 rows; there are more.").arg(rows) : answer.rows.size() == 1 ? tr("1 row.") : tr("%1 rows.").arg(rows);
+        text = answer.cut ? tr("The first %1 rows; there are more.").arg(rows) : answer.rows.size() == 1 ? tr("1 row.")
+                : tr("%1 rows.").arg(rows);
         text += QLatin1Char(' ') + tr("Answered in %1 %2").arg(measured, formatDuration(answer.milliseconds * 1e6));
         setSubtitle(text);
         if (m_asker.asksFile()) text += tr(" by the file itself.");
@@ -225,14 +227,16 @@ void QueryView::updateButtons() {
     m_stop->setEnabled(running);
     m_keep->setEnabled(!m_saved->currentText().trimmed().isEmpty() && !question().isEmpty());
     const auto& all = m_questions.all();
-    m_remove->setEnabled(std::any_of(all.begin(), all.end(), [this](const SavedQuestion& each) { return each.own && each.title == m_saved->currentText(); }));
+    const auto own = [this](const SavedQuestion& each) { return each.own && each.title == m_saved->currentText(); };
+    m_remove->setEnabled(std::any_of(all.begin(), all.end(), own));
     m_renew->setVisible(m_asker.hasSource() && !m_asker.asksFile() && m_answered);
     m_renew->setEnabled(!running && static_cast<std::size_t>(cursor()->stepCount()) != (running ? 0 : m_asker.copiedSteps()));
     const QString before = m_column->currentText();
     const bool pins = m_tracks && m_model->columnNamed(QStringLiteral("step")) >= 0;
     m_column->clear();
     if (pins)
-        for (const int column : m_model->numericColumns()) m_column->addItem(QString::fromStdString(m_model->answer().columns[static_cast<std::size_t>(column)]));
+        for (const int column : m_model->numericColumns())
+            m_column->addItem(QString::fromStdString(m_model->answer().columns[static_cast<std::size_t>(column)]));
     if (const int same = m_column->findText(before); same >= 0) m_column->setCurrentIndex(same);
     m_column->setVisible(m_column->count() > 0);
     m_pin->setVisible(m_column->count() > 0);
@@ -359,7 +363,8 @@ void QueryView::refresh() {
 
 void QueryView::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
-    const double used = canvas.paragraph(area.adjusted(canvas.u(10), canvas.u(4), -canvas.u(10), 0), question(), {11, QFont::Normal, canvas.colours().ink2, true});
+    const double used = canvas.paragraph(area.adjusted(canvas.u(10), canvas.u(4), -canvas.u(10), 0), question(),
+                                         {11, QFont::Normal, canvas.colours().ink2, true});
     paintTable(canvas, area.adjusted(canvas.u(6), std::min(used + canvas.u(10), area.height() / 2), -canvas.u(6), 0), *m_model, 0);
 }
 

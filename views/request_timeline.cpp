@@ -38,7 +38,8 @@ void RequestTimeline::update(const Recording& recording, LaneId lane, const std:
         m_pass->step(record);
         for (std::uint64_t i = record.events.begin; i < record.events.end; ++i) {
             const Event& event = m_lane->events()[i];
-            if (event.kind != EventKind::decode && event.kind != EventKind::allocate && event.kind != EventKind::free) note(event.sequence, step);
+            const bool plain = event.kind == EventKind::decode || event.kind == EventKind::allocate || event.kind == EventKind::free;
+            if (!plain) note(event.sequence, step);
         }
         for (const SequenceId sequence : m_pass->sampled()) {
             note(sequence, step);

@@ -85,7 +85,8 @@ void RequestsView::paintEntry(const Canvas& canvas, const QRectF& box, const Ent
                 entry.parent.valid() ? tr("from %1 at %2").arg(entry.parentName, formatCount(entry.forkedAt))
                 : entry.shared > 0   ? tr("%1 + %2 of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
                                                                formatCount(entry.limit - entry.prompt))
-                                     : tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt), formatCount(entry.tokens - entry.prompt),
+                                     : tr("%1 prompt + %2 new of %3").arg(formatCount(entry.prompt),
+                                             formatCount(entry.tokens - entry.prompt),
                                                    formatCount(entry.limit - entry.prompt)), small);
     // Progress: prompt, new tokens, what may still come; what is not computed yet is hatched.
     const QRectF bar(inner.left() + side + canvas.u(6), second.bottom() + canvas.u(3), inner.width() - side - canvas.u(6), canvas.u(4));

@@ -33,7 +33,8 @@ bool hasEnded(const SequenceState& sequence) {
     case SequenceStatus::running: return false;
     default: break;
     }
-    return sequence.table.empty() && std::all_of(sequence.group_tables.begin(), sequence.group_tables.end(), [](const auto& table) { return table.empty(); });
+    return sequence.table.empty() && std::all_of(sequence.group_tables.begin(), sequence.group_tables.end(),
+            [](const auto& table) { return table.empty(); });
 }
 
 }  // namespace
@@ -50,7 +51,8 @@ void RequestsView::setGaps(Entry& entry, const RequestTimes& times) {
 // Rows of those that run show their gaps; of the others they are counted when somebody asks.
 RequestsView::Entry RequestsView::whole(Entry entry) const {
     const int step = cursor()->stepOf(cursor()->lane());
-    if (entry.sequence.valid() && step >= 0 && !entry.itl_ms) setGaps(entry, m_times->at(entry.sequence, static_cast<std::size_t>(step), true));
+    if (entry.sequence.valid() && step >= 0 && !entry.itl_ms)
+        setGaps(entry, m_times->at(entry.sequence, static_cast<std::size_t>(step), true));
     return entry;
 }
 
@@ -145,7 +147,8 @@ void RequestsView::refresh() {
             if (gone && m_gone[s].sequence.valid()) {
                 found.push_back(m_gone[s]);
             } else {
-                found.push_back(entryOf(SequenceId(s), static_cast<std::size_t>(step), m_times->at(SequenceId(s), static_cast<std::size_t>(step), runs)));
+                const auto at = static_cast<std::size_t>(step);
+                found.push_back(entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, runs)));
                 found.back().waste = waste[s];
                 if (gone) m_gone[s] = found.back();
             }

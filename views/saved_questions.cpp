@@ -49,7 +49,8 @@ constexpr ReadyQuestion ready_questions[] = {
      "  SUM(kind = 'allocate') AS times_taken, SUM(kind = 'prefix_hit') AS hits, SUM(kind = 'evict') AS evictions\n"
      "FROM events e WHERE block IS NOT NULL GROUP BY lane, block ORDER BY age_steps DESC"},
     {QT_TRANSLATE_NOOP("kvloupe::SavedQuestions", "Preemptions: who lost what to whom"),
-     "SELECT lane, step, event, request, sequence, tokens AS tokens_given_up, describe(lane, event) AS why FROM events WHERE kind = 'preempt'"},
+     "SELECT lane, step, event, request, sequence, tokens AS tokens_given_up, describe(lane, event) AS why\n"
+     "FROM events WHERE kind = 'preempt'"},
     {QT_TRANSLATE_NOOP("kvloupe::SavedQuestions", "How long requests waited to be admitted"),
      "SELECT lane, lane_name, request, sequence, MIN(CASE kind WHEN 'arrive' THEN step END) AS arrived,\n"
      "  MIN(CASE kind WHEN 'admit' THEN step END) AS step,\n"

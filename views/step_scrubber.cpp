@@ -161,7 +161,8 @@ QString StepScrubber::tipFor(double x) const {
     // All steps that share the pixel below the pointer.
     const double left = std::floor(x - groove().left());
     const int first = perStep() >= 1 ? step : std::clamp(static_cast<int>(std::ceil(left / perStep() - 0.5)), 0, maximum());
-    const int end = perStep() >= 1 ? step + 1 : std::clamp(static_cast<int>(std::ceil((left + 1) / perStep() - 0.5)), first + 1, maximum() + 1);
+    const int end = perStep() >= 1 ? step + 1 : std::clamp(static_cast<int>(std::ceil((left + 1) / perStep() - 0.5)), first + 1,
+            maximum() + 1);
     const auto number = [](auto value) { return formatCount(static_cast<quint64>(value)); };
     QString text = end - first > 1 ? tr("Steps %1 to %2 of %3").arg(number(first), number(end - 1), number(maximum()))
                                    : tr("Step %1 of %2").arg(number(step), number(maximum()));

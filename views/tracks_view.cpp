@@ -24,7 +24,8 @@ struct TrackSpan {
 // From 0 where all are on one side of it, so that heights can be compared.
 TrackSpan spanOf(const std::vector<QueryTrack::Point>& points) {
     if (points.empty()) return {};
-    const auto [least, greatest] = std::minmax_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
+    const auto [least, greatest] = std::minmax_element(points.begin(), points.end(),
+                                                         [](const auto& a, const auto& b) { return a.value < b.value; });
     TrackSpan span{std::min(0.0, least->value), std::max(0.0, greatest->value)};
     if (span.least == span.greatest) span.greatest = span.least + 1;
     return span;
@@ -35,7 +36,8 @@ auto firstFrom(const std::vector<QueryTrack::Point>& points, double step) {
 }
 
 QString trackNumber(double value) {
-    return value == std::floor(value) && std::abs(value) < 1e15 ? QString::number(static_cast<qint64>(value)) : QString::number(value, 'g', 6);
+    return value == std::floor(value) && std::abs(value) < 1e15 ? QString::number(static_cast<qint64>(value))
+                                                                : QString::number(value, 'g', 6);
 }
 
 }  // namespace
@@ -70,7 +72,8 @@ void TracksView::followSteps() {
 void TracksView::refresh() {
     setSubtitle({});
     if (count() == 0) {
-        setEmpty(tr("No track is pinned. Ask a question whose answer has a column “step” in the view Query, then pin a column of numbers."));
+        setEmpty(tr("No track is pinned. Ask a question whose answer has a column “step” in the view Query, then pin a "
+                    "column of numbers."));
         return;
     }
     if (cursor()->stepCount() == 0) {
@@ -101,7 +104,8 @@ TracksView::Frame TracksView::frameFor(const QRectF& area) const {
 }
 
 QRectF TracksView::bandIn(const Frame& frame, std::size_t track) const {
-    return {frame.plot.left(), frame.plot.top() + static_cast<double>(track) * frame.band, frame.plot.width(), std::max(1.0, frame.band - 4 * unit())};
+    return {frame.plot.left(), frame.plot.top() + static_cast<double>(track) * frame.band, frame.plot.width(), std::max(1.0,
+            frame.band - 4 * unit())};
 }
 
 QRectF TracksView::bandOf(std::size_t track) const { return bandIn(frameFor(QRectF(rect())), track); }
@@ -126,7 +130,8 @@ void TracksView::paintContent(QPainter& painter, const QRectF& area) {
     frame.axis.paintCursor(canvas, cursor()->step());
     if (painter.device() != this) return;
     for (std::size_t i = 0; i < count(); ++i)  // above the veil
-        canvas.text(removeIn(frame, i), QStringLiteral("×"), {13, QFont::Normal, canvas.colours().ink2, false}, Qt::AlignCenter, Qt::ElideNone);
+        canvas.text(removeIn(frame, i), QStringLiteral("×"), {13, QFont::Normal, canvas.colours().ink2, false}, Qt::AlignCenter,
+                Qt::ElideNone);
 }
 
 void TracksView::paintLabel(const Canvas& canvas, const Frame& frame, std::size_t index) const {
@@ -139,9 +144,11 @@ void TracksView::paintLabel(const Canvas& canvas, const Frame& frame, std::size_
     if (track.points.empty() || room.height() < 2 * line) return;
     const TrackSpan span = spanOf(track.points);
     const TextStyle small{10.5, QFont::Normal, canvas.colours().ink3, false};
-    canvas.text(QRectF(room.left(), room.top() + line, room.width(), line), tr("to %1").arg(trackNumber(span.greatest)), small, Qt::AlignRight | Qt::AlignVCenter);
+    canvas.text(QRectF(room.left(), room.top() + line, room.width(), line), tr("to %1").arg(trackNumber(span.greatest)), small,
+            Qt::AlignRight | Qt::AlignVCenter);
     if (room.height() < 3 * line) return;
-    canvas.text(QRectF(room.left(), room.bottom() - line, room.width(), line), tr("from %1").arg(trackNumber(span.least)), small, Qt::AlignRight | Qt::AlignVCenter);
+    canvas.text(QRectF(room.left(), room.bottom() - line, room.width(), line), tr("from %1").arg(trackNumber(span.least)), small,
+            Qt::AlignRight | Qt::AlignVCenter);
 }
 
 void TracksView::paintTrack(const Canvas& canvas, const Frame& frame, std::size_t index) const {
@@ -150,7 +157,8 @@ void TracksView::paintTrack(const Canvas& canvas, const Frame& frame, std::size_
     QPainter& painter = canvas.painter();
     const Palette& colours = canvas.colours();
     if (track.points.empty()) {
-        const QString text = track.problem.isEmpty() ? tr("Ask a question to fill this track with the session as it is now.") : track.problem;
+        const QString text = track.problem.isEmpty() ? tr("Ask a question to fill this track with the session as it is now.")
+                : track.problem;
         canvas.text(band.adjusted(canvas.u(6), 0, -canvas.u(20), 0), text, {11, QFont::Normal, colours.ink2, false});
         return;
     }
@@ -177,7 +185,8 @@ void TracksView::paintTrack(const Canvas& canvas, const Frame& frame, std::size_
         right = std::min(right, band.right());
         if (right <= left) continue;
         painter.fillRect(QRectF(QPointF(left, y(std::max(0.0, greatest))), QPointF(right, y(std::min(0.0, least)))), fill);
-        painter.fillRect(QRectF(QPointF(left, y(greatest)), QPointF(right, std::max(y(least), y(greatest) + canvas.u(1.5)))), colours.accent);
+        painter.fillRect(QRectF(QPointF(left, y(greatest)), QPointF(right, std::max(y(least), y(greatest) + canvas.u(1.5)))),
+                colours.accent);
     }
     painter.restore();
 }
@@ -194,7 +203,8 @@ QString TracksView::tipAt(const QPointF& position) const {
     QStringList values;
     for (auto point = firstFrom(track.points, step); point != track.points.end() && point->step == step && values.size() < 8; ++point)
         values << trackNumber(point->value);
-    if (step >= 0) lines << (values.isEmpty() ? tr("Step %1: no row").arg(step) : tr("Step %1: %2").arg(QString::number(step), values.join(QStringLiteral(", "))));
+    if (step >= 0) lines << (values.isEmpty() ? tr("Step %1: no row").arg(step) : tr("Step %1: %2").arg(QString::number(step),
+            values.join(QStringLiteral(", "))));
     return lines.join(QLatin1Char('\n'));
 }
 
@@ -220,7 +230,8 @@ void TracksView::zoom(double factor, double pivot, double shift) {
 void TracksView::wheelEvent(QWheelEvent* event) {
     if (isEmptyShown()) return;
     const StepAxis axis = frameFor(QRectF(rect())).axis;
-    zoom(std::pow(0.8, event->angleDelta().y() / 120.0), axis.stepAt(event->position().x()), -event->angleDelta().x() / 120.0 * (axis.end - axis.begin) * 0.1);
+    zoom(std::pow(0.8, event->angleDelta().y() / 120.0), axis.stepAt(event->position().x()),
+            -event->angleDelta().x() / 120.0 * (axis.end - axis.begin) * 0.1);
     event->accept();
 }
 

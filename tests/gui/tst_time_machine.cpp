@@ -50,8 +50,7 @@ private Q_SLOTS:
     }
 
     void controlFFindsTheNextCopyOfARequest() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         Cursor* cursor = window.controller()->cursor();
         QTest::keyClick(&window, Qt::Key_Home);
         QCOMPARE(cursor->step(), 0);
@@ -84,8 +83,7 @@ private Q_SLOTS:
     }
 
     void searchGoesThroughWordsOfTheSentenceAndBlocks() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         Cursor* cursor = window.controller()->cursor();
         cursor->setStep(0);
         SearchBar* search = window.time()->search();
@@ -103,8 +101,7 @@ private Q_SLOTS:
     }
 
     void jumpsGoByTensAndFromMarkToMark() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         Cursor* cursor = window.controller()->cursor();
         QTest::keyClick(&window, Qt::Key_PageUp, Qt::ControlModifier);
         QCOMPARE(cursor->step(), 0);
@@ -122,8 +119,7 @@ private Q_SLOTS:
     }
 
     void anOpenedRecordingSaysSoAndPlays() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         QVERIFY2(window.windowTitle().contains(QStringLiteral("recording fixture.kvt, not live")), qPrintable(window.windowTitle()));
         QVERIFY(window.desk()->statusText().startsWith(QStringLiteral("Recording file, ● ")));
         Cursor* cursor = window.controller()->cursor();
@@ -144,7 +140,10 @@ private Q_SLOTS:
         QCOMPARE(cursor->stepCount(), 7);
     }
 
+    void cleanupTestCase() { m_window.reset(); }
+
     void aDroppedRecordingOpensAndIsRemembered() {
+        m_window.reset();  // the drop goes to the active window
         {
             MainWindow window;
             window.show();
@@ -171,8 +170,7 @@ private Q_SLOTS:
 
     void aSessionIsWrittenWhileItRunsAndTheFileHoldsAllSteps() {
         const QString path = m_home.filePath(QStringLiteral("live.kvt"));
-        MainWindow window;
-        window.show();
+        MainWindow& window = shared();
         openBundled(window);
         Cursor* cursor = window.controller()->cursor();
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 1, 60000);
@@ -181,7 +179,8 @@ private Q_SLOTS:
         window.controller()->step(4);
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 5, 60000);
         QTRY_VERIFY_WITH_TIMEOUT(window.desk()->live()->progress().behind_events == 0, 20000);
-        QVERIFY2(window.desk()->statusText().startsWith(QStringLiteral("Recording to live.kvt: ")), qPrintable(window.desk()->statusText()));
+        QVERIFY2(window.desk()->statusText().startsWith(QStringLiteral("Recording to live.kvt: ")),
+                qPrintable(window.desk()->statusText()));
         window.desk()->live()->stop();
         QTRY_VERIFY2_WITH_TIMEOUT(window.notice().contains(QStringLiteral("live.kvt")), qPrintable(window.notice()), 20000);
         QVERIFY(!window.desk()->live()->running());
@@ -200,8 +199,7 @@ private Q_SLOTS:
 
     void aFullDiskEndsTheFileNotTheSession() {
         const QString path = m_home.filePath(QStringLiteral("full.kvt"));
-        MainWindow window;
-        window.show();
+        MainWindow& window = shared();
         openBundled(window);
         Cursor* cursor = window.controller()->cursor();
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 1, 60000);
@@ -224,8 +222,7 @@ private Q_SLOTS:
     }
 
     void aRangeOfStepsIsSaved() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         const QString path = m_home.filePath(QStringLiteral("part.kvt"));
         window.desk()->saveSteps(path, {2, 5});
         QTRY_VERIFY2(window.notice().contains(QStringLiteral("part.kvt")), qPrintable(window.notice()));
@@ -250,8 +247,7 @@ private Q_SLOTS:
 
     void theFlightRecorderSavesTheLastMinutesAtABreakpoint() {
         const QString folder = m_home.filePath(QStringLiteral("flight"));
-        MainWindow window;
-        window.show();
+        MainWindow& window = shared();
         openBundled(window);
         Cursor* cursor = window.controller()->cursor();
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 1, 60000);
@@ -294,8 +290,7 @@ private Q_SLOTS:
     }
 
     void thePanelAsksTheOpenedFile() {
-        MainWindow window;
-        open(window);
+        MainWindow& window = opened();
         QVERIFY(window.showView(QStringLiteral("query")));
         QueryView* query = nullptr;
         for (View* each : window.views())
@@ -314,16 +309,27 @@ private Q_SLOTS:
     }
 
 private:
-    void open(MainWindow& window) {
-        window.show();
-        if (!QTest::qWaitForWindowActive(&window)) throw std::runtime_error("the window is not active");
+    // Making a window costs more than most of what is tested here, so the tests share one.
+    MainWindow& shared() {
+        if (!m_window) {
+            m_window = std::make_unique<MainWindow>();
+            m_window->show();
+        }
+        m_window->controller()->close();
+        if (!QTest::qWaitForWindowActive(m_window.get())) throw std::runtime_error("the window is not active");
+        return *m_window;
+    }
+    MainWindow& opened() {
+        MainWindow& window = shared();
         QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
         window.controller()->openPath(m_fixture);
         if (!changed.wait(20000) || !window.controller()->hasFile()) throw std::runtime_error(window.notice().toStdString());
+        return window;
     }
 
     QTemporaryDir m_home;
     QString m_fixture;
+    std::unique_ptr<MainWindow> m_window;
 };
 
 QTEST_MAIN(TestTimeMachine)

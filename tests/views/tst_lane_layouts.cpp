@@ -226,6 +226,7 @@ private Q_SLOTS:
         gqa.recall_total.right = {0.979, 0.962, 0.988, 512};
         report->lanes = {gqa};
         view.setQuality(report);
+        view.catchUp();
         QCOMPARE(cell(1, ComparisonModel::perplexity, Qt::DisplayRole).toString(), QStringLiteral("9.02"));
         QCOMPARE(cell(1, ComparisonModel::perplexity, csvRole).toString(), QStringLiteral("9.018"));
         QCOMPARE(cell(1, ComparisonModel::perplexity, originRole).toInt(), static_cast<int>(Origin::measured));
@@ -233,6 +234,7 @@ private Q_SLOTS:
         QCOMPARE(cell(1, ComparisonModel::recall, Qt::DisplayRole).toString(), QStringLiteral("97.9 %"));
         QVERIFY(!cell(0, ComparisonModel::perplexity, originRole).isValid());
         view.setQuality(nullptr);
+        view.catchUp();
         QVERIFY(!cell(1, ComparisonModel::perplexity, originRole).isValid());
     }
 
