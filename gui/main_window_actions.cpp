@@ -155,7 +155,6 @@ void MainWindow::buildMenus() {
     edit->addAction(tr("&Copy this view"), QKeySequence::Copy, this, [this] { copyView(focusedView()); });
     QMenu* run = menuBar()->addMenu(tr("&Run"));
     run->addActions({m_step, m_back, m_rewind, m_run, m_pause, m_reset});
-    run->addMenu(tr("&Go"))->addActions(m_time->jumpActions());
     run->addSeparator();
     run->addActions({m_addRequest, m_fork, m_breakpoints, m_continueUncached});
     buildBranchActions(run);
@@ -166,7 +165,10 @@ void MainWindow::buildMenus() {
     run->addAction(tr("CPU &threads…"), this, &MainWindow::chooseThreads);
     buildLaneMenu();
     buildAnalyseMenu();
-    menuBar()->addMenu(tr("&Go"))->addMenu(m_comparing->firstMenu());
+    QMenu* go = menuBar()->addMenu(tr("&Go"));
+    go->addActions(m_time->jumpActions());
+    go->addSeparator();
+    go->addMenu(m_comparing->firstMenu());
 
     QMenu* view = menuBar()->addMenu(tr("&View"));
     auto* themes = new QActionGroup(view);

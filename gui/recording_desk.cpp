@@ -56,10 +56,7 @@ void RecordingDesk::updateActions() {
 }
 
 std::string RecordingDesk::scenario() const {
-    if (!m_controller->hasFile()) return {};
-    const auto& meta = m_controller->file()->meta;
-    const auto found = meta.find("scenario");
-    return found == meta.end() ? std::string() : found->second;
+    return m_controller->scenarioJson();
 }
 
 void RecordingDesk::toggleRecording() {

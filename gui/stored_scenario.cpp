@@ -34,8 +34,8 @@ Result<Scenario> scenario_of(const StoredRecording& stored) {
     if (found == stored.meta.end() || found->second.empty())
         return Error{"The recording holds no scenario, so it cannot be run again", "Record it with this version (kvloupe run SCENARIO --record FILE.kvt)."};
     for (const auto& lane : stored.recording->lanes())
-        if (lane->step_count() > 0 && lane->step(0).step.value != 0)
-            return Error{"The recording begins with step " + std::to_string(lane->step(0).step.value) + ", so it cannot be run again from its start",
+        if (lane->step_count() > 0 && lane->begins_later())
+            return Error{"The recording begins in the middle of a run, so it cannot be run again from its start",
                          "Open the recording that it was cut from."};
     auto scenario = parse_scenario(std::as_bytes(std::span(found->second)), "The recording's scenario");
     if (scenario) scenario->title = stored.recording->title();
