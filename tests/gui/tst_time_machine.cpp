@@ -88,6 +88,8 @@ private Q_SLOTS:
         cursor->setStep(0);
         SearchBar* search = window.time()->search();
         search->open();
+        search->findChild<QComboBox*>(QStringLiteral("searchKind"))->setCurrentIndex(0);  // what was sought before is kept
+        search->findChild<QComboBox*>(QStringLiteral("searchRequest"))->setCurrentText({});
         search->findChild<QLineEdit*>(QStringLiteral("searchWords"))->setText(QStringLiteral("kind:evict"));
         search->find(true);
         QTRY_COMPARE(cursor->step(), 5);
