@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <random>
 #include <utility>
 
@@ -63,6 +64,36 @@ RequestInfo told(RequestInfo info, const LanePart& part) {
     return info;
 }
 
+// A file beside the one that is wanted, which gets its name when its head is written: whatever ends the program, under a
+// recording's name there is one that opens. Left over from a program that was killed, it is made anew.
+struct Unnamed {
+    explicit Unnamed(const std::string& wanted) : path(wanted + ".new"), m_wanted(wanted) { remove(); }
+    ~Unnamed() { remove(); }
+    Unnamed(const Unnamed&) = delete;
+    Unnamed& operator=(const Unnamed&) = delete;
+
+    // A name that was taken meanwhile is left as it is; where a file system has no links, by looking first.
+    Result<void> name() const {
+        std::error_code error;
+        std::filesystem::create_hard_link(path, m_wanted, error);
+        if (!error) return {};
+        if (std::filesystem::exists(std::filesystem::symlink_status(m_wanted, error)))
+            return Error{m_wanted + ": there is a file of this name already", "Choose another name, or remove it first"};
+        std::filesystem::rename(path, m_wanted, error);
+        if (error) return Error{m_wanted + ": the file cannot be given its name (" + error.message() + ")", "Choose another folder"};
+        return {};
+    }
+
+    const std::string path;
+
+private:
+    void remove() const {
+        std::error_code error;
+        for (const char* end : {"", "-journal"}) std::filesystem::remove(path + end, error);
+    }
+    std::string m_wanted;
+};
+
 template <class Name>
 Result<void> write_names(SqlDatabase& database, const char* sql, int count, Name name) {
     auto insert = database.prepare(sql);
@@ -80,7 +111,8 @@ Result<void> write_names(SqlDatabase& database, const char* sql, int count, Name
 Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const KvtOptions& options, LanePart part) {
     part.strip = options.strip;
     if (part.strip) part.hash_key = random_key();
-    auto database = SqlDatabase::create(options.path, options.vfs);
+    const Unnamed made(options.path);
+    auto database = SqlDatabase::create(made.path, options.vfs);
     if (!database) return database.error();
     KvtFileWriter writer(recording, std::move(*database), part);
     writer.m_end_request = requests_in(recording, part);
@@ -91,6 +123,11 @@ Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const Kv
     for (auto written : {writer.write_head(options), writer.write_vocabularies(), writer.write_lanes(), writer.write_requests(),
                          writer.m_database->execute("COMMIT")})
         if (!written) return written.error();
+    *writer.m_database = SqlDatabase();
+    if (auto named = made.name(); !named) return named.error();
+    database = SqlDatabase::open_to_append(options.path, options.vfs);
+    if (!database) return database.error();
+    *writer.m_database = std::move(*database);
     for (std::size_t i = 0; i < recording.lanes().size(); ++i) {
         auto lane = KvtLaneWriter::follow(*writer.m_database, *recording.lanes()[i], static_cast<std::uint32_t>(i), part);
         if (!lane) return lane.error();

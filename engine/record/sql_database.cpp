@@ -119,9 +119,16 @@ Result<SqlDatabase> SqlDatabase::open(const std::string& path, const std::string
 Result<SqlDatabase> SqlDatabase::create(const std::string& path, const std::string& vfs) {
     auto database = open(path, uri_of(path), SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXCLUSIVE, vfs);
     if (!database) return database;
+    if (const auto set = database->execute("PRAGMA page_size = 8192; PRAGMA journal_mode = MEMORY;"); !set) return set.error();
+    return database;
+}
+
+Result<SqlDatabase> SqlDatabase::open_to_append(const std::string& path, const std::string& vfs) {
+    auto database = open(path, uri_of(path), SQLITE_OPEN_READWRITE, vfs);
+    if (!database) return database;
     // Commits go to a log that is taken over now and then. What the operating system has been given survives the end of the
     // program; only a power cut may cost more, and no order of writes does harm then that reading the log would not see.
-    const auto set = database->execute("PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+    const auto set = database->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
                                        "PRAGMA locking_mode = EXCLUSIVE; PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -16384;");
     if (!set) return set.error();
     return database;

@@ -58,6 +58,8 @@ public:
 
     // A new file; it must not be there yet. vfs: the name of SQLite's file system to use, "" for the usual one.
     static Result<SqlDatabase> create(const std::string& path, const std::string& vfs = {});
+    // A file that is there, to be written at length: with a log beside it until it is closed, locked for others.
+    static Result<SqlDatabase> open_to_append(const std::string& path, const std::string& vfs = {});
     // A file that is only read: no lock is taken and no file made beside it, so it must not be written meanwhile. With SQLite's
     // defensive settings: the schema is not trusted, damaged cells are refused.
     static Result<SqlDatabase> open_read_only(const std::string& path);

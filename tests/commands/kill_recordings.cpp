@@ -56,8 +56,7 @@ Killed kill_after(const char* program, const std::string& scenario, const std::s
     const pid_t child = start(program, scenario, record);
     if (child < 0) return result;
     const auto deadline = Clock::now() + std::chrono::minutes(1);
-    // A run has begun once its file says so: what is killed while the file is being made leaves none that opens.
-    while (!open_kvt(record) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (!file_exists(record) && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     result.made = Clock::now();
     std::this_thread::sleep_for(delay);
     result.killed = Clock::now();
