@@ -39,8 +39,8 @@ nlohmann::ordered_json json_of_value(const SqlValue& value) {
 std::string text_of_value(const SqlValue& value) {
     if (const auto* text = std::get_if<std::string>(&value)) return *text;
     if (std::holds_alternative<std::monostate>(value)) return {};
-    const auto json = json_of_value(value);
-    return json.is_string() ? json.get<std::string>() : json.dump();
+    const auto document = json_of_value(value);
+    return document.is_string() ? document.get<std::string>() : document.dump();
 }
 
 // Characters on screen, taken as one per code point.
@@ -103,7 +103,7 @@ int query_command(const std::vector<std::string>& words) {
     std::vector<std::string> names;
     TablePrinter table;
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    const bool json = arguments->has("--json"), csv = arguments->has("--csv");
+    const bool as_json = arguments->has("--json"), csv = arguments->has("--csv");
     const auto print_csv = [](const auto& cells, const auto& text) {
         std::string line;
         for (std::size_t i = 0; i < cells.size(); ++i) line += (i ? "," : "") + csv_field(text(cells[i]));
@@ -114,10 +114,10 @@ int query_command(const std::vector<std::string>& words) {
         [&](std::vector<std::string> columns) {
             names = columns;
             if (csv) print_csv(columns, [](const std::string& name) { return name; });
-            else if (!json) table.columns(std::move(columns));
+            else if (!as_json) table.columns(std::move(columns));
         },
         [&](std::vector<SqlValue> values) {
-            if (json) {
+            if (as_json) {
                 nlohmann::ordered_json row;
                 for (std::size_t i = 0; i < values.size(); ++i) row[names[i]] = json_of_value(values[i]);
                 rows.push_back(std::move(row));
@@ -128,7 +128,7 @@ int query_command(const std::vector<std::string>& words) {
             }
         });
     if (!end) return fail(end.error().message());
-    if (json) std::cout << rows.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
+    if (as_json) std::cout << rows.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
     else if (!csv) table.flush();
     return exit_done;
 }

@@ -49,8 +49,8 @@ std::string value_text(const Json& value) {
 }
 
 // Objects become rows "a.b"; lists of objects are left to their own tables.
-void rows_of(const Json& json, const std::string& path, const Json& origins, std::string& html) {
-    for (const auto& item : json.items()) {
+void rows_of(const Json& node, const std::string& path, const Json& origins, std::string& html) {
+    for (const auto& item : node.items()) {
         const std::string name = path.empty() ? item.key() : path + "." + item.key();
         if (item.value().is_object()) {
             rows_of(item.value(), name, origins, html);

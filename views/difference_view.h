@@ -24,7 +24,7 @@ public:
     // Both cursors to the first difference of a kind, as soon as it is known; told() says where there is none.
     void goToFirst(Parting::Kind kind);
     bool computing() const { return m_job.running(); }
-    void settle();  // waits for the job
+    void settle() override;  // waits for the job
 
 Q_SIGNALS:
     void told(const QString& sentence);

@@ -366,6 +366,11 @@ void EventsView::paintContent(QPainter& painter, const QRectF& area) {
     paintTable(canvas, area.adjusted(canvas.u(6), 0, -canvas.u(6), 0), *m_model, std::max(0, first));
 }
 
+void EventsView::settle() {
+    m_model->settle();
+    refresh();
+}
+
 QString EventsView::csv() const {
     m_model->settle();
     return tableCsv(*m_model);

@@ -34,6 +34,7 @@ public:
 
 protected:
     int refreshInterval() const override { return 60; }
+    void settle() override;
     void refresh() override;
     void refreshSelection() override;
     bool eventFilter(QObject* watched, QEvent* event) override;

@@ -52,7 +52,7 @@ public:
     HistoryFrame frame() const { return frameFor(QRectF(rect())); }
     // Everything recorded is read and every cell in sight counted: nothing coarser stands in.
     bool settled();
-    void settle();  // waits for it
+    void settle() override;  // waits for it
     const HistoryIndex* index() const { return m_index && !m_away ? m_index.get() : nullptr; }  // null while a job writes it
     std::uint64_t memoryBytes() const;  // of index and tiles, measured
 

@@ -2,7 +2,7 @@
 #include "views/query_view.h"
 
 #include "views/canvas.h"
-#include "views/format.h"
+#include "views/csv_line.h"
 #include "views/query_tracks.h"
 #include "views/table_picture.h"
 
@@ -365,9 +365,16 @@ void QueryView::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const double used = canvas.paragraph(area.adjusted(canvas.u(10), canvas.u(4), -canvas.u(10), 0), question(),
                                          {11, QFont::Normal, canvas.colours().ink2, true});
+    if (!m_answered) {
+        canvas.text(area, tr("The question was not asked yet."), {12, QFont::Normal, canvas.colours().ink2}, Qt::AlignCenter);
+        return;
+    }
     paintTable(canvas, area.adjusted(canvas.u(6), std::min(used + canvas.u(10), area.height() / 2), -canvas.u(6), 0), *m_model, 0);
 }
 
-QString QueryView::csv() const { return tableCsv(*m_model); }
+QString QueryView::csv() const {
+    if (m_answered) return tableCsv(*m_model);
+    return csvLine({QStringLiteral("question (not asked yet)")}) + csvLine({question()});
+}
 
 }  // namespace kvloupe

@@ -331,6 +331,7 @@ void View::paintExport(QPainter& painter) {
 
 QImage View::image(double scale) {
     catchUp();
+    settle();
     QImage image((exportSize() * scale).toSize().expandedTo({1, 1}), QImage::Format_ARGB32_Premultiplied);
     image.setDevicePixelRatio(scale);
     image.fill(palette_().panel);
@@ -341,6 +342,7 @@ QImage View::image(double scale) {
 
 QString View::exportTo(const QString& path, double scale) {
     catchUp();
+    settle();
     const QString suffix = QFileInfo(path).suffix().toLower();
     QByteArray bytes;
     if (suffix == QLatin1String("csv")) {

@@ -79,6 +79,8 @@ Q_SIGNALS:
     void menuRequested(const QPoint& global, const Pick& meant);  // what the pointer, or else the lock, is on
 
 protected:
+    // A picture or a table is about to be handed out: what is still being read in the background is waited for.
+    virtual void settle() {}
     // The cursor, the selection, the recording or the palette changed and the view is visible: rebuild what is drawn.
     // Hidden views are marked dirty and get this when they are shown.
     virtual void refresh() = 0;

@@ -16,7 +16,7 @@ namespace kvloupe {
 
 namespace {
 
-constexpr std::uint64_t events_per_transaction = 32'768;  // what a crash in the middle of one loses beside the rest
+constexpr std::uint64_t events_per_transaction = 8'192;   // what a crash in the middle of one loses beside the rest
 
 // "2026-11-30T15:04:05Z"
 std::string now_text() {

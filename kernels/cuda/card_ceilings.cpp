@@ -13,13 +13,13 @@ namespace kvloupe::cuda {
 
 namespace {
 
-constexpr const char* what = "the measurement of the card";
+constexpr const char* measurement = "the measurement of the card";
 constexpr int runs = 20;  // a card that idled needs some milliseconds to reach its clocks
 
 class Stopwatch {
 public:
     explicit Stopwatch(Card& card) : m_card(card) {
-        for (cudaEvent_t& event : m_events) m_card.fault().note(cudaEventCreateWithFlags(&event, cudaEventDefault), what);
+        for (cudaEvent_t& event : m_events) m_card.fault().note(cudaEventCreateWithFlags(&event, cudaEventDefault), measurement);
     }
     ~Stopwatch() {
         for (cudaEvent_t event : m_events)
@@ -35,10 +35,10 @@ public:
         for (int run = 0; run < runs; ++run) {
             float milliseconds = 0;
             DeviceFault& fault = m_card.fault();
-            if (!fault.good() || !fault.note(cudaEventRecord(m_events[0], m_card.stream), what) || !f() ||
-                !fault.note(cudaEventRecord(m_events[1], m_card.stream), what) ||
-                !fault.note(cudaEventSynchronize(m_events[1]), what) ||
-                !fault.note(cudaEventElapsedTime(&milliseconds, m_events[0], m_events[1]), what))
+            if (!fault.good() || !fault.note(cudaEventRecord(m_events[0], m_card.stream), measurement) || !f() ||
+                !fault.note(cudaEventRecord(m_events[1], m_card.stream), measurement) ||
+                !fault.note(cudaEventSynchronize(m_events[1]), measurement) ||
+                !fault.note(cudaEventElapsedTime(&milliseconds, m_events[0], m_events[1]), measurement))
                 return 0;
             const double seconds = static_cast<double>(milliseconds) / 1e3;
             if (seconds > 0 && (fastest == 0 || seconds < fastest)) fastest = seconds;
@@ -70,7 +70,7 @@ bool fill(Card& card, const CardMemory& factors) {
     const std::uint64_t size = part.size() * sizeof part[0];
     for (std::uint64_t begin = 0; begin < factors.bytes(); begin += size)
         if (!card.fault().note(cudaMemcpyAsync(factors.data() + begin, part.data(), std::min(size, factors.bytes() - begin),
-                                               cudaMemcpyHostToDevice, card.stream), what))
+                                               cudaMemcpyHostToDevice, card.stream), measurement))
             return false;
     return true;
 }
@@ -84,26 +84,26 @@ Ceilings measure_card(Card& card, MatrixLibrary& library, const CudaOptions& opt
     DeviceFault& fault = card.fault();
     Stopwatch watch(card);
     {
-        // Never more than a quarter of what is free: others compute here too.
+        // Never more than a quarter of measurement is free: others compute here too.
         const std::uint64_t bytes = std::min(options.ceiling_bytes, card.room().free / 4) / 4096 * 4096;
-        auto from = CardMemory::make(card, bytes, Purpose::activations, what);
-        auto to = CardMemory::make(card, bytes, Purpose::activations, what);
-        auto sum = CardMemory::make(card, 256, Purpose::activations, what);
-        if (from && to && sum && bytes > 0 && fault.note(cudaMemsetAsync(from->data(), 1, bytes, card.stream), what)) {
+        auto from = CardMemory::make(card, bytes, Purpose::activations, measurement);
+        auto to = CardMemory::make(card, bytes, Purpose::activations, measurement);
+        auto sum = CardMemory::make(card, 256, Purpose::activations, measurement);
+        if (from && to && sum && bytes > 0 && fault.note(cudaMemsetAsync(from->data(), 1, bytes, card.stream), measurement)) {
             if (!stop.stop_requested())
                 ceilings.read_bandwidth = per_second(static_cast<double>(bytes), watch.best([&] {
-                    return fault.note(read_all(from->data(), bytes, sum->as<unsigned>(), card.processors(), card.stream), what);
+                    return fault.note(read_all(from->data(), bytes, sum->as<unsigned>(), card.processors(), card.stream), measurement);
                 }));
             if (!stop.stop_requested())
                 ceilings.copy_bandwidth = per_second(2.0 * static_cast<double>(bytes), watch.best([&] {
-                    return fault.note(cudaMemcpyAsync(to->data(), from->data(), bytes, cudaMemcpyDeviceToDevice, card.stream), what);
+                    return fault.note(cudaMemcpyAsync(to->data(), from->data(), bytes, cudaMemcpyDeviceToDevice, card.stream), measurement);
                 }));
         }
     }
     const std::uint64_t n = options.ceiling_matrix;
     if (stop.stop_requested() || n * n * 8 > card.room().free / 2) return ceilings;
-    auto factors = CardMemory::make(card, 2 * n * n * sizeof(std::uint16_t), Purpose::activations, what);
-    auto product = CardMemory::make(card, n * n * sizeof(float), Purpose::activations, what);
+    auto factors = CardMemory::make(card, 2 * n * n * sizeof(std::uint16_t), Purpose::activations, measurement);
+    auto product = CardMemory::make(card, n * n * sizeof(float), Purpose::activations, measurement);
     if (factors && product && fill(card, *factors)) {
         Gemm gemm;
         gemm.matrix = factors->data();
@@ -113,7 +113,7 @@ Ceilings measure_card(Card& card, MatrixLibrary& library, const CudaOptions& opt
         const double operations = 2.0 * static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(n);
         ceilings.matrix_rate = per_second(operations, watch.best([&] {
             const char* problem = library.multiply(gemm);
-            if (problem != nullptr) fault.note(what, problem);
+            if (problem != nullptr) fault.note(measurement, problem);
             return problem == nullptr;
         }));
     }

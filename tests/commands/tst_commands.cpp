@@ -60,7 +60,7 @@ private Q_SLOTS:
         QTest::newRow("quality of nothing") << QStringList{"quality"} << "missing";
         QTest::newRow("quality of no texts") << QStringList{"quality", "bundled", "--texts", "0"} << "--texts";
         QTest::newRow("precisions of a scenario") << QStringList{"quality", "x.json", "--dtype", "f16"} << "--dtype";
-        QTest::newRow("one recording to compare") << QStringList{"diff", "a.kvt"} << "missing";
+        QTest::newRow("one recording to compare") << QStringList{"diff", "a.kvt"} << "--with";
         QTest::newRow("no question") << QStringList{"query", "a.kvt"} << "missing";
         QTest::newRow("nothing to export") << QStringList{"export", "a.kvt", "--to", "x.png"} << "--view";
         QTest::newRow("assertion that nobody understands") << QStringList{"check", "a.kvt", "--assert"} << "--assert";

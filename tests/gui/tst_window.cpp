@@ -176,8 +176,9 @@ private Q_SLOTS:
             page->docks().first()->close();
             QVERIFY(page->docks().first()->isHidden());
             page->resetLayout();
-            // What a block holds is asked for when somebody opens it.
-            const QStringList behindTheMenu{QStringLiteral("Memory/window"), QStringLiteral("Memory/cache-values"), QStringLiteral("Memory/latent")};
+            // What a block holds, and what is asked in SQL, is there when somebody opens it.
+            QStringList behindTheMenu;
+            for (const char* id : {"window", "cache-values", "latent", "query", "tracks"}) behindTheMenu << QStringLiteral("Memory/") + QLatin1String(id);
             for (QDockWidget* dock : page->docks()) QCOMPARE(dock->isHidden(), behindTheMenu.contains(dock->objectName()));
         }
     }
