@@ -82,6 +82,7 @@ double compare(Check& check, const char* what, std::vector<double>& differences,
 
 // What transformers computes in f32 from the unpacked weights (make_smollm2_exact.py), and how far llama.cpp is from it.
 void logitsEqualExactArithmetic(Check& check) {
+    SKIP_WITHOUT(model_file);
     const json exact = json::parse(read_file(KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_exact.json"));
     const json expected = json::parse(read_file(expected_file));
     const std::size_t every = exact.at("sample_every").get<std::size_t>(), coarse = every / expected.at("sample_every").get<std::size_t>();
@@ -110,6 +111,7 @@ void logitsEqualExactArithmetic(Check& check) {
 }
 
 void logitsFollowLlamaCpp(Check& check) {
+    SKIP_WITHOUT(model_file);
     const json expected = json::parse(read_file(KVLOUPE_SOURCE_DIR "/tests/serve/smollm2_batched.json"));
     const auto every = expected.at("sample_every").get<std::size_t>();
     const Logits& logits = forced_in_f16(check).logits;
@@ -133,6 +135,7 @@ void logitsFollowLlamaCpp(Check& check) {
 }
 
 void logitsFollowLlamaCppsRoundedDecoding(Check& check) {
+    SKIP_WITHOUT(model_file);
     const json expected = json::parse(read_file(expected_file));
     const json& prompts = expected.at("prompts");
     const auto& [logits, prompt_tokens] = forced_in_f16(check);
