@@ -4,6 +4,7 @@
 #include "engine/model/half.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -22,6 +23,12 @@ double fp8_value(DType type, unsigned code) {
     const double magnitude =
         exponent == 0 ? std::ldexp(fraction, 1 - bias) : std::ldexp(1 + fraction, static_cast<int>(exponent) - bias);
     return (code & 0x80) != 0 ? -magnitude : magnitude;
+}
+
+std::array<double, 256> fp8_values(DType type) {
+    std::array<double, 256> values;
+    for (unsigned code = 0; code < 256; ++code) values[code] = fp8_value(type, code);
+    return values;
 }
 
 float rounded_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
@@ -121,16 +128,18 @@ std::vector<float> turned(std::span<const float> x) {
 
 float nearest_fp8(DType type, float x) {
     if (std::isnan(x)) return x;
+    static const std::array<double, 256> e4m3 = fp8_values(DType::fp8_e4m3), e5m2 = fp8_values(DType::fp8_e5m2);
+    const std::array<double, 256>& values = type == DType::fp8_e4m3 ? e4m3 : e5m2;
     unsigned best = 0;
     double distance = std::numeric_limits<double>::infinity();
     const unsigned sign = std::signbit(x) ? 0x80 : 0;
     for (unsigned code = 0; code < 0x80; ++code) {
-        const double value = fp8_value(type, code | sign);
+        const double value = values[code | sign];
         if (!std::isfinite(value)) continue;
         const double off = std::isinf(x) ? -std::fabs(value) : std::fabs(static_cast<double>(x) - value);
         if (off < distance || (off == distance && code % 2 == 0)) best = code, distance = off;
     }
-    return static_cast<float>(fp8_value(type, best | sign));
+    return static_cast<float>(values[best | sign]);
 }
 
 namespace {

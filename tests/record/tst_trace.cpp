@@ -82,7 +82,10 @@ std::string flow_error(const Json& trace) {
             slices[{event["pid"], event["tid"]}].push_back({event["ts"].get<double>(), event["ts"].get<double>() + event["dur"].get<double>()});
         if (event["ph"] == "s" || event["ph"] == "f") flows[event["cat"].get<std::string>() + event["id"].get<std::string>()].push_back(&event);
     }
-    for (auto& [thread, list] : slices) std::sort(list.begin(), list.end());
+    for (auto& [thread, list] : slices) {  // each with the latest end of all that begin no later
+        std::sort(list.begin(), list.end());
+        for (std::size_t i = 1; i < list.size(); ++i) list[i].second = std::max(list[i].second, list[i - 1].second);
+    }
     for (const auto& [id, ends] : flows) {
         if (ends.size() != 2 || (*ends[0])["ph"] != "s" || (*ends[1])["ph"] != "f") return id + " does not begin and end once";
         if ((*ends[0])["ts"].get<double>() > (*ends[1])["ts"].get<double>()) return id + " goes back in time";
@@ -90,9 +93,8 @@ std::string flow_error(const Json& trace) {
         for (const Json* end : ends) {
             const double at = (*end)["ts"];
             const auto& list = slices[{(*end)["pid"], (*end)["tid"]}];
-            bool bound = false;
-            for (auto slice = list.begin(); slice != list.end() && slice->first <= at && !bound; ++slice) bound = at < slice->second;
-            if (!bound) return id + " has an end outside of all slices";
+            const auto after = std::upper_bound(list.begin(), list.end(), at, [](double t, const auto& slice) { return t < slice.first; });
+            if (after == list.begin() || std::prev(after)->second <= at) return id + " has an end outside of all slices";
         }
     }
     return {};
