@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/flight_recorder.h"
 
+#include "engine/record/last_minutes.h"
+
 #include <QDateTime>
 #include <QDir>
 #include <QRegularExpression>
@@ -23,25 +25,6 @@ void FlightRecorder::setSettings(const FlightSettings& chosen) {
     QSettings settings;
     settings.setValue(QStringLiteral("flight/minutes"), chosen.minutes);
     settings.setValue(QStringLiteral("flight/folder"), chosen.folder);
-}
-
-std::size_t FlightRecorder::firstStep(const Recording& recording, int minutes) {
-    const std::uint64_t span = static_cast<std::uint64_t>(std::max(minutes, 0)) * 60'000'000'000u;
-    std::size_t first = SIZE_MAX;
-    for (const auto& lane : recording.lanes()) {
-        const std::size_t steps = lane->step_count();
-        if (steps == 0) continue;
-        const StepRecord& last = lane->step(steps - 1);
-        const std::uint64_t end = last.start_ns + last.duration_ns, begin = end > span ? end - span : 0;
-        std::size_t low = 0, high = steps;  // steps begin one after the other
-        while (low < high) {
-            const std::size_t middle = low + (high - low) / 2;
-            if (lane->step(middle).start_ns < begin) low = middle + 1;
-            else high = middle;
-        }
-        first = std::min(first, std::min(low, steps - 1));
-    }
-    return first == SIZE_MAX ? 0 : first;
 }
 
 QString FlightRecorder::fileName(const QString& title, std::size_t step, const QString& time) {
@@ -69,7 +52,7 @@ void FlightRecorder::look(const std::shared_ptr<const Recording>& recording, con
     }
     const QString name = fileName(QString::fromStdString(recording->title()), steps - 1,
             QDateTime::currentDateTime().toString(QStringLiteral("yyyy-MM-dd HH-mm-ss")));
-    m_saving.save(recording, folder.filePath(name), scenario, {firstStep(*recording, m_settings.minutes), steps});
+    m_saving.save(recording, folder.filePath(name), scenario, {first_step_of_last_minutes(*recording, static_cast<unsigned>(m_settings.minutes)), steps});
 }
 
 }  // namespace kvloupe

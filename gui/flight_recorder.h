@@ -35,8 +35,6 @@ public:
     void look(const std::shared_ptr<const Recording>& recording, const std::string& scenario);
     bool saving() const { return m_saving.running(); }
 
-    // The first step of which any lane's part began no more than `minutes` before the end of its last one.
-    static std::size_t firstStep(const Recording& recording, int minutes);
     // "bundled family, step 41, 2026-11-30 19-22-57.kvt", with only what file systems take.
     static QString fileName(const QString& title, std::size_t step, const QString& time);
 

@@ -25,7 +25,7 @@ constexpr const char* usage_text =
     "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario\n"
     "                                           (.json), a recording (.kvt) or a memory snapshot of PyTorch's (.pickle)\n"
     "kvloupe FILE.kvt --compare OTHER.kvt       open the window with two recordings side by side\n"
-    "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt]\n"
+    "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt [--flight-recorder MINUTES]]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
     "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"

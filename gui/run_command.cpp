@@ -2,6 +2,7 @@
 #include "gui/arguments.h"
 #include "gui/commands.h"
 #include "gui/environment.h"
+#include "gui/flight_saving.h"
 #include "gui/pictures.h"
 #include "gui/stored_scenario.h"
 
@@ -55,14 +56,17 @@ bool anything_ran(const Recording& recording) {
 
 int run_command(const std::vector<std::string>& words) {
     auto arguments = Arguments::parse(words, {{"--pictures"},
-                                              {"--export", "--record", "--threads"},
+                                              {"--export", "--record", "--flight-recorder", "--threads"},
                                               1,
                                               1,
-                                              "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt] [--threads N]"});
+                                              "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt [--flight-recorder MINUTES]] [--threads N]"});
     if (!arguments) return fail(arguments.error().message(), exit_usage);
     const auto threads = arguments->number("--threads", 0, 1, 1024);
     if (!threads) return fail(threads.error().message(), exit_usage);
-    const auto folder = arguments->value("--export");
+    const auto minutes = arguments->number("--flight-recorder", 0, 1, 24 * 60);
+    if (!minutes) return fail(minutes.error().message(), exit_usage);
+    const auto folder = arguments->value("--export"), record = arguments->value("--record");
+    if (*minutes > 0 && !record) return fail("--flight-recorder needs --record FILE.kvt, the file that it writes.", exit_usage);
     if (arguments->has("--pictures") && !folder) return fail("--pictures needs --export DIR.", exit_usage);
     if (folder && folder->empty()) return fail("--export needs the name of a folder.", exit_usage);
 
@@ -72,6 +76,8 @@ int run_command(const std::vector<std::string>& words) {
     // What could not be written afterwards is said before a long run.
     if (folder)
         if (const auto made = FileOutput(*folder).create_folder(); !made) return fail(made.error().message());
+    if (record)
+        if (const auto free = check_free(*record); !free) return fail(free.error().message());
     SessionOptions options = session_options(*threads);
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
@@ -81,13 +87,18 @@ int run_command(const std::vector<std::string>& words) {
     auto session = Session::create(*scenario, std::move(options));
     if (!session) return fail(session.error().message());
     const auto recording = (*session)->recording();
-    if (const auto path = arguments->value("--record")) {
-        auto created = KvtWriter::create(recording, kvt_options(*path, stored_scenario((*session)->replayable_scenario())));
+    const KvtOptions kvt = kvt_options(record.value_or(""), stored_scenario((*session)->replayable_scenario()));
+    if (record && *minutes == 0) {
+        auto created = KvtWriter::create(recording, kvt);
         if (!created) return fail(created.error().message());
         file = std::move(*created);
     }
     const Result<void> ran = (*session)->run_to_end();
-    const Result<void> recorded = file ? file->finish() : Result<void>();
+    Result<void> recorded = file ? file->finish() : Result<void>();
+    if (*minutes > 0) {
+        if (const auto flight = save_flight(recording, scenario->breakpoints, *minutes, kvt)) std::cout << *flight << '\n';
+        else recorded = flight.error();
+    }
 
     for (const auto& lane : recording->lanes()) print_lane(*recording, *lane);
     for (const std::string& note : (*session)->breakpoint_notes()) std::cout << (note.rfind("Lane '", 0) == 0 ? "note: " : "breakpoint: ") << note << '\n';

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 
 namespace kvloupe {
 
@@ -99,27 +100,28 @@ void BlockTables::layOut(double width, double unit) {
     m_columns = std::clamp(m_longest, 1u, most);
     m_cellWidth = std::min(room / m_columns, widest_cell * unit);
     m_rowHeight = 42 * unit;
+    // Rows that end before a band have no place in it.
     const std::uint32_t bands = (m_longest + m_columns - 1) / m_columns;
     m_height = 0;
+    m_bands.clear();
+    for (Row& row : m_rows) row.tops.clear();
     for (std::uint32_t band = 0; band < bands; ++band) {
-        std::size_t rows = 0;
-        for (const Row& row : m_rows) rows += row.table.size() > std::size_t{band} * m_columns;
-        m_height += m_head + static_cast<double>(rows) * (m_rowHeight + m_rowGap) + 4 * unit;
+        Band& there = m_bands.emplace_back();
+        there.top = m_height;
+        m_height += m_head;
+        for (std::size_t row = 0; row < m_rows.size(); ++row) {
+            if (m_rows[row].table.size() <= std::size_t{band} * m_columns) continue;
+            there.rows.push_back(row);
+            m_rows[row].tops.push_back(m_height);
+            m_height += m_rowHeight + m_rowGap;
+        }
+        m_height += 4 * unit;
     }
 }
 
-// Rows that end before a band have no place in it, so a band's rows are counted anew.
 QRectF BlockTables::cell(std::size_t row, std::uint32_t logical) const {
-    if (row >= m_rows.size() || logical >= m_rows[row].table.size()) return {};
-    const std::uint32_t band = logical / m_columns;
-    double top = 0;
-    for (std::uint32_t b = 0; b <= band; ++b) {
-        std::size_t before = 0;
-        for (std::size_t r = 0; r < (b == band ? row : m_rows.size()); ++r)
-            before += m_rows[r].table.size() > std::size_t{b} * m_columns;
-        top += m_head + static_cast<double>(before) * (m_rowHeight + m_rowGap) + (b == band ? 0 : 4 * m_unit);
-    }
-    return QRectF(m_label + (logical % m_columns) * m_cellWidth, top, m_cellWidth - m_gap, m_rowHeight);
+    if (row >= m_rows.size() || logical >= m_rows[row].table.size() || logical / m_columns >= m_rows[row].tops.size()) return {};
+    return QRectF(m_label + (logical % m_columns) * m_cellWidth, m_rows[row].tops[logical / m_columns], m_cellWidth - m_gap, m_rowHeight);
 }
 
 std::optional<BlockTables::Place> BlockTables::placeAt(const QPointF& point) const {
@@ -273,24 +275,24 @@ void BlockTables::paintCell(const Canvas& canvas, const QRectF& box, const Row& 
 }
 
 // Rows below one another that hold the same block in the same column are tied together.
-void BlockTables::paintTies(const Canvas& canvas) const {
-    for (std::uint32_t logical = 0; logical < m_longest; ++logical) {
-        std::map<std::uint32_t, QRectF> last;
-        for (std::size_t row = 0; row < m_rows.size(); ++row) {
-            if (logical >= m_rows[row].table.size() || m_rows[row].table[logical] == null_block_id) continue;
+void BlockTables::paintTies(const Canvas& canvas, const Band& band) const {
+    const auto first = static_cast<std::uint32_t>(static_cast<std::size_t>(&band - m_bands.data()) * m_columns);
+    for (std::uint32_t logical = first; logical < std::min(first + m_columns, m_longest); ++logical) {
+        std::unordered_map<std::uint32_t, QRectF> last;
+        for (const std::size_t row : band.rows) {
+            if (logical >= m_rows[row].table.size() || m_rows[row].owners[logical] < 2) continue;
             const QRectF box = cell(row, logical);
-            const std::uint32_t block = m_rows[row].table[logical].value;
-            if (const auto before = last.find(block); before != last.end()) {
-                const double x = box.left() + canvas.u(10);
-                const double top = before->second.bottom(), bottom = box.top();
-                if (bottom - top <= m_rowGap + 1)
-                    canvas.painter().fillRect(QRectF(x, top, canvas.u(6), bottom - top), canvas.colours().ink1);
-                else
-                    canvas.painter().fillRect(QRectF(box.left() - m_gap / 2 - canvas.u(0.75), before->second.center().y(), canvas.u(1.5),
-                                                     box.center().y() - before->second.center().y()),
-                                              canvas.colours().ink1);
-            }
-            last[block] = box;
+            const auto [before, alone] = last.try_emplace(m_rows[row].table[logical].value, box);
+            if (alone) continue;
+            const double x = box.left() + canvas.u(10);
+            const double top = before->second.bottom(), bottom = box.top();
+            if (bottom - top <= m_rowGap + 1)
+                canvas.painter().fillRect(QRectF(x, top, canvas.u(6), bottom - top), canvas.colours().ink1);
+            else
+                canvas.painter().fillRect(QRectF(box.left() - m_gap / 2 - canvas.u(0.75), before->second.center().y(), canvas.u(1.5),
+                                                 box.center().y() - before->second.center().y()),
+                                          canvas.colours().ink1);
+            before->second = box;
         }
     }
 }
@@ -330,32 +332,25 @@ void BlockTables::paint(const Canvas& canvas, const QRectF& area, double offset,
     painter.setClipRect(area, Qt::IntersectClip);
     painter.translate(area.left(), area.top() - offset);
     const TextStyle caption{11, QFont::Normal, colours.ink2, false};
-    const auto inSight = [&](const QRectF& box) { return box.bottom() >= offset && box.top() <= offset + area.height(); };
-    for (std::size_t row = 0; row < m_rows.size(); ++row) {
-        for (std::uint32_t logical = 0; logical < m_rows[row].table.size(); ++logical) {
-            const QRectF box = cell(row, logical);
-            if (!inSight(box)) continue;
-            if (logical % m_columns == 0)
-                paintLabel(canvas, QRectF(0, box.top(), m_label - canvas.u(4), box.height()), m_rows[row], cursor);
-            paintCell(canvas, box, m_rows[row], logical, cursor);
+    const double bottom = offset + area.height();
+    const auto first = std::partition_point(m_bands.begin(), m_bands.end(),
+                                            [&](const Band& band) { return band.top <= offset; });  // below the upper edge
+    for (auto band = first == m_bands.begin() ? first : std::prev(first); band != m_bands.end() && band->top <= bottom; ++band) {
+        const auto from = static_cast<std::uint32_t>((band - m_bands.begin()) * m_columns);
+        for (const std::size_t row : band->rows) {
+            const double top = m_rows[row].tops[from / m_columns];
+            if (top + m_rowHeight < offset || top > bottom) continue;
+            paintLabel(canvas, QRectF(0, top, m_label - canvas.u(4), m_rowHeight), m_rows[row], cursor);
+            for (std::uint32_t logical = from; logical < std::min<std::size_t>(from + m_columns, m_rows[row].table.size()); ++logical)
+                paintCell(canvas, cell(row, logical), m_rows[row], logical, cursor);
         }
-    }
-    // Heads of the bands: the longest table names them all.
-    for (std::size_t row = 0; row < m_rows.size(); ++row) {
-        if (m_rows[row].table.size() != m_longest) continue;
-        for (std::uint32_t logical = 0; logical < m_longest; ++logical) {
-            std::size_t first = 0;
-            while (m_rows[first].table.size() <= std::size_t{logical / m_columns} * m_columns) ++first;
-            const double top = cell(first, logical / m_columns * m_columns).top() - m_head;
-            if (logical % m_columns == 0)
-                canvas.text(QRectF(canvas.u(8), top, m_label - canvas.u(14), m_head),
-                            QCoreApplication::translate("kvloupe::BlockTables", "logical block"), caption, Qt::AlignRight | Qt::AlignVCenter);
-            canvas.text(QRectF(m_label + (logical % m_columns) * m_cellWidth, top, m_cellWidth - m_gap, m_head),
+        canvas.text(QRectF(canvas.u(8), band->top, m_label - canvas.u(14), m_head),
+                    QCoreApplication::translate("kvloupe::BlockTables", "logical block"), caption, Qt::AlignRight | Qt::AlignVCenter);
+        for (std::uint32_t logical = from; logical < std::min(from + m_columns, m_longest); ++logical)
+            canvas.text(QRectF(m_label + (logical % m_columns) * m_cellWidth, band->top, m_cellWidth - m_gap, m_head),
                         QString::number(logical), caption, Qt::AlignHCenter | Qt::AlignVCenter);
-        }
-        break;
+        paintTies(canvas, *band);
     }
-    paintTies(canvas);
     paintCopies(canvas);
     const auto mark = [&](const Pick& pick, double width) {
         if (!pick.block) return;

@@ -33,6 +33,7 @@ public:
         StepWork work;                 // of the step
         std::uint32_t shared = 0;      // blocks with another owner
         std::vector<std::uint32_t> owners;  // of each entry
+        std::vector<double> tops;           // where it lies in each band that it reaches; by layOut()
     };
     // An entry of a table.
     struct Place {
@@ -59,6 +60,10 @@ public:
     QString textOf(const Cursor& cursor, const Place& place) const;  // of the block's tokens
 
 private:
+    struct Band {
+        double top = 0;                  // of its head
+        std::vector<std::size_t> rows;   // that reach it
+    };
     struct Copy {
         BlockId source, destination;
         SequenceId writer;
@@ -72,11 +77,12 @@ private:
     void addRows(const Added& from, SequenceId sequence, int depth);
     void paintLabel(const Canvas& canvas, const QRectF& box, const Row& row, const Cursor& cursor) const;
     void paintCell(const Canvas& canvas, const QRectF& box, const Row& row, std::uint32_t logical, const Cursor& cursor) const;
-    void paintTies(const Canvas& canvas) const;
+    void paintTies(const Canvas& canvas, const Band& band) const;
     void paintCopies(const Canvas& canvas) const;
     std::optional<QRectF> cellOfBlock(BlockId block, SequenceId preferred) const;
 
     std::vector<Row> m_rows;
+    std::vector<Band> m_bands;
     std::vector<Copy> m_copies;
     QStringList m_copySentences;
     mutable std::map<std::uint32_t, TokenTrack> m_tracks;  // by sequence, for the texts of the cells drawn

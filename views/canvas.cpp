@@ -2,6 +2,7 @@
 #include "views/canvas.h"
 
 #include <QFontDatabase>
+#include <QPaintEngine>
 #include <QPainterPath>
 
 #include <algorithm>
@@ -14,11 +15,15 @@ Canvas::Canvas(QPainter& painter, const Palette& palette, const QFont& font, dou
     m_painter.setRenderHint(QPainter::Antialiasing);
 }
 
-QFont Canvas::font(const TextStyle& style) const {
-    QFont font = style.mono ? QFontDatabase::systemFont(QFontDatabase::FixedFont) : m_font;
-    font.setPixelSize(std::max(6, static_cast<int>(std::lround(style.size * m_scale))));
-    font.setWeight(static_cast<QFont::Weight>(style.weight));
-    return font;
+const QFont& Canvas::font(const TextStyle& style) const {
+    const int pixels = std::max(6, static_cast<int>(std::lround(style.size * m_scale)));
+    const auto [known, added] = m_fonts.try_emplace({pixels, style.weight, style.mono}, m_font);
+    if (added) {
+        if (style.mono) known->second = QFontDatabase::systemFont(QFontDatabase::FixedFont);
+        known->second.setPixelSize(pixels);
+        known->second.setWeight(static_cast<QFont::Weight>(style.weight));
+    }
+    return known->second;
 }
 
 double Canvas::width(const QString& text, const TextStyle& style) const {
@@ -34,11 +39,23 @@ void Canvas::text(const QRectF& area, const QString& text, const TextStyle& styl
     m_painter.setPen(style.colour.isValid() ? style.colour : m_palette.ink1);
     const QFontMetricsF metrics(m_painter.font());
     QString shown = text;
-    if (metrics.horizontalAdvance(text) > area.width() + 0.5) {
+    double advance = metrics.horizontalAdvance(text);
+    if (advance > area.width() + 0.5) {
         if (elide == Qt::ElideNone && area.width() < 8) return;
         shown = metrics.elidedText(text, elide == Qt::ElideNone ? Qt::ElideRight : elide, area.width());
+        advance = metrics.horizontalAdvance(shown);
     }
-    m_painter.drawText(area, static_cast<int>(alignment) | Qt::TextSingleLine | Qt::TextDontClip, shown);
+    if (shown.contains(QLatin1Char('\n'))) {  // drawn as a space
+        m_painter.drawText(area, static_cast<int>(alignment) | Qt::TextSingleLine | Qt::TextDontClip, shown);
+        return;
+    }
+    // At a point: laid out once, where a rectangle would have it laid out a second time.
+    double x = area.left(), y = area.top();
+    if (alignment & Qt::AlignRight) x = area.right() - advance;
+    else if (alignment & Qt::AlignHCenter) x += (area.width() - advance) / 2;
+    if (alignment & Qt::AlignBottom) y = area.bottom() - metrics.height();
+    else if (alignment & Qt::AlignVCenter) y += (area.height() - metrics.height()) / 2;
+    m_painter.drawText(QPointF(x, y + metrics.ascent()), shown);
 }
 
 double Canvas::paragraph(const QRectF& area, const QString& text, const TextStyle& style) const {
@@ -82,16 +99,44 @@ QColor Canvas::ownerBorder(unsigned owner) const { return mix(m_palette.owner(ow
 void Canvas::ownerRect(const QRectF& area, unsigned owner, const QColor& fill) const {
     m_painter.fillRect(area, fill);
     if (!Palette::repeats(owner)) return;
-    m_painter.save();
-    m_painter.setClipRect(area, Qt::IntersectClip);
-    m_painter.setPen(Qt::NoPen);
-    m_painter.setBrush(mix(m_palette.ink1, fill, 0.55));
+    // Dots that lie inside as a whole, so that nothing need be clipped.
     const double step = u(5), radius = u(0.9);
+    const QColor colour = mix(m_palette.ink1, fill, 0.55);
+    std::vector<QPointF> dots;
     bool odd = false;
-    for (double y = area.top() + step / 2; y < area.bottom(); y += step, odd = !odd)
-        for (double x = area.left() + (odd ? step : step / 2); x < area.right(); x += step)
-            m_painter.drawEllipse(QPointF(x, y), radius, radius);
-    m_painter.restore();
+    for (double y = area.top() + step / 2; y + radius <= area.bottom(); y += step, odd = !odd)
+        for (double x = area.left() + (odd ? step : step / 2); x + radius <= area.right(); x += step) dots.emplace_back(x, y);
+    if (m_painter.paintEngine()->type() != QPaintEngine::Raster) {  // a file that is scaled later
+        m_painter.save();
+        m_painter.setPen(Qt::NoPen);
+        m_painter.setBrush(colour);
+        for (const QPointF& dot : dots) m_painter.drawEllipse(dot, radius, radius);
+        m_painter.restore();
+        return;
+    }
+    const QPixmap& dot = dotOf(colour, radius);
+    const double side = dot.width() / dot.devicePixelRatio();
+    std::vector<QPainter::PixmapFragment> pieces;
+    for (const QPointF& at : dots)
+        pieces.push_back(QPainter::PixmapFragment::create(at, QRectF(0, 0, dot.width(), dot.height()), side / dot.width(), side / dot.height()));
+    m_painter.drawPixmapFragments(pieces.data(), static_cast<int>(pieces.size()), dot);
+}
+
+// Painted once per colour and picture: some hundred small circles would take most of a picture's time.
+const QPixmap& Canvas::dotOf(const QColor& colour, double radius) const {
+    QPixmap& dot = m_dots[colour.rgba()];
+    if (!dot.isNull()) return dot;
+    const double ratio = m_painter.device()->devicePixelRatioF();
+    const int side = static_cast<int>(std::ceil((2 * radius + 1) * ratio));
+    dot = QPixmap(side, side);
+    dot.setDevicePixelRatio(ratio);
+    dot.fill(Qt::transparent);
+    QPainter painter(&dot);
+    painter.setRenderHint(QPainter::Antialiasing);
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(colour);
+    painter.drawEllipse(QPointF(side / ratio / 2, side / ratio / 2), radius, radius);
+    return dot;
 }
 
 void Canvas::swatch(const QRectF& area, unsigned owner) const { ownerRect(area, owner, m_palette.owner(owner)); }

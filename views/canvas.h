@@ -10,8 +10,12 @@
 
 #include <QFont>
 #include <QPainter>
+#include <QPixmap>
 #include <QRectF>
 #include <QString>
+
+#include <map>
+#include <tuple>
 
 namespace kvloupe {
 
@@ -31,7 +35,7 @@ public:
     const Palette& colours() const { return m_palette; }
     double u(double pixels) const { return pixels * m_scale; }
 
-    QFont font(const TextStyle& style) const;
+    const QFont& font(const TextStyle& style) const;  // valid as long as the canvas
     double width(const QString& text, const TextStyle& style = {}) const;
     double lineHeight(const TextStyle& style = {}) const;
     // One line, cut on the right (or where `elide` says) when it does not fit. Nothing is drawn in under 8 px.
@@ -59,6 +63,10 @@ public:
     void glyph(EventKind kind, const QPointF& centre, double size, const QColor& colour) const;
 
 private:
+    const QPixmap& dotOf(const QColor& colour, double radius) const;
+
+    mutable std::map<QRgb, QPixmap> m_dots;
+    mutable std::map<std::tuple<int, int, bool>, QFont> m_fonts;  // pixels, weight, mono
     QPainter& m_painter;
     const Palette& m_palette;
     QFont m_font;

@@ -19,7 +19,7 @@ void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
         const Card& card = cards()[i];
         const QRectF box(area.left(), area.top() + card.top - offset(), width, card.height);
         if (box.bottom() < area.top() || box.top() > area.bottom()) continue;
-        const Entry& entry = m_entries[i];
+        const Entry& entry = *m_entries[i];
         if (!entry.heading.isEmpty()) {
             canvas.text(box.adjusted(canvas.u(10), canvas.u(2), -canvas.u(10), 0), entry.heading,
                         {11, QFont::DemiBold, colours.ink2, false});

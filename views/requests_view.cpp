@@ -113,6 +113,63 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     return entry;
 }
 
+std::vector<RequestsView::Shown> RequestsView::findEntries(int step) {
+    const Recording& recording = *cursor()->recording();
+    const LaneRecord& lane = *cursor()->laneRecord();
+    const LaneState* state = cursor()->state();
+    if (m_goneOf != &recording || m_goneLane != cursor()->lane()) {
+        m_gone.clear();
+        m_later.clear();
+    }
+    m_goneOf = &recording;
+    m_goneLane = cursor()->lane();
+    std::vector<Shown> found;
+    std::vector<bool> arrived(recording.requests().size(), false);
+    if (state && step >= 0) {
+        m_times.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
+            m_gone.clear();  // their times were not known
+            if (isEmptyShown()) return;
+            refresh();
+            update();
+        });
+        const std::vector<SequenceWaste> waste = wasteOf(recording, lane, *state);
+        const auto count = static_cast<std::uint32_t>(std::min(state->sequences().size(), lane.sequences().size()));
+        found.reserve(count + arrived.size());
+        m_gone.resize(std::max<std::size_t>(m_gone.size(), count));
+        for (std::uint32_t s = 0; s < count; ++s) {
+            const SequenceState& sequence = state->sequences()[s];
+            const bool runs = sequence.status == SequenceStatus::running;  // others show no gaps in their rows
+            const bool gone = hasEnded(sequence);                          // nothing of it changes any more
+            if (gone && m_gone[s]) {
+                found.push_back(m_gone[s]);
+            } else {
+                const auto at = static_cast<std::size_t>(step);
+                Entry entry = entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, runs));
+                entry.waste = waste[s];
+                found.push_back(std::make_shared<const Entry>(std::move(entry)));
+                if (gone) m_gone[s] = found.back();
+            }
+            if (found.back()->request.value < arrived.size()) arrived[found.back()->request.value] = true;
+        }
+    }
+    m_later.resize(arrived.size());
+    for (std::size_t r = 0; r < arrived.size(); ++r) {
+        if (arrived[r]) continue;
+        if (!m_later[r]) {
+            const RequestInfo& info = recording.requests()[r];
+            Entry entry;
+            entry.group = Group::later;
+            entry.request = RequestId(static_cast<std::uint32_t>(r));
+            entry.name = QString::fromStdString(info.id);
+            entry.prompt = entry.tokens = static_cast<std::uint32_t>(info.prompt.size());
+            entry.phase = tr("step %1").arg(info.arrival_step);
+            m_later[r] = std::make_shared<const Entry>(std::move(entry));
+        }
+        found.push_back(m_later[r]);
+    }
+    return found;
+}
+
 void RequestsView::refresh() {
     m_entries.clear();
     setSubtitle({});
@@ -122,50 +179,7 @@ void RequestsView::refresh() {
         setEmpty(tr("Open a model or a scenario to see its requests."));
         return;
     }
-    const Recording& recording = *cursor()->recording();
-    const LaneState* state = cursor()->state();
-    const int step = cursor()->stepOf(cursor()->lane());
-    std::vector<Entry> found;
-    std::vector<bool> arrived(recording.requests().size(), false);
-    if (state && step >= 0) {
-        m_times.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
-            if (isEmptyShown()) return;
-            refresh();
-            update();
-        });
-        const std::vector<SequenceWaste> waste = wasteOf(recording, *lane, *state);
-        if (m_goneOf != cursor()->recording() || m_goneLane != cursor()->lane()) m_gone.clear();
-        m_goneOf = cursor()->recording();
-        m_goneLane = cursor()->lane();
-        const auto count = static_cast<std::uint32_t>(std::min(state->sequences().size(), lane->sequences().size()));
-        found.reserve(count);
-        m_gone.resize(std::max<std::size_t>(m_gone.size(), count));
-        for (std::uint32_t s = 0; s < count; ++s) {
-            const SequenceState& sequence = state->sequences()[s];
-            const bool runs = sequence.status == SequenceStatus::running;  // others show no gaps in their rows
-            const bool gone = hasEnded(sequence) && !m_times.reading();    // nothing of it changes any more
-            if (gone && m_gone[s].sequence.valid()) {
-                found.push_back(m_gone[s]);
-            } else {
-                const auto at = static_cast<std::size_t>(step);
-                found.push_back(entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, runs)));
-                found.back().waste = waste[s];
-                if (gone) m_gone[s] = found.back();
-            }
-            if (found.back().request.value < arrived.size()) arrived[found.back().request.value] = true;
-        }
-    }
-    for (std::size_t r = 0; r < arrived.size(); ++r) {
-        if (arrived[r]) continue;
-        const RequestInfo& info = recording.requests()[r];
-        Entry entry;
-        entry.group = Group::later;
-        entry.request = RequestId(static_cast<std::uint32_t>(r));
-        entry.name = QString::fromStdString(info.id);
-        entry.prompt = entry.tokens = static_cast<std::uint32_t>(info.prompt.size());
-        entry.phase = tr("step %1").arg(info.arrival_step);
-        found.push_back(entry);
-    }
+    const std::vector<Shown> found = findEntries(cursor()->stepOf(cursor()->lane()));
     if (found.empty()) {
         setCards({});
         setEmpty(tr("There is no request yet."));
@@ -178,20 +192,27 @@ void RequestsView::refresh() {
         Entry heading;
         heading.group = group;
         heading.heading = text;
-        m_entries.push_back(heading);
+        m_entries.push_back(std::make_shared<const Entry>(std::move(heading)));
         cards.push_back({y, head_height * unit(), false});
         y += head_height * unit();
     };
     const auto addEntries = [&](const std::vector<std::size_t>& order) {
         for (const std::size_t i : order) {
-            const double height = (found[i].group == Group::running ? running_height : short_height) * unit();
-            m_entries.push_back(found[i]);
+            const Shown& entry = found[i];
+            const double height = (entry->group == Group::running ? running_height : short_height) * unit();
             // A child stands below its parent where that is in sight right above it.
-            Entry& entry = m_entries.back();
-            if (m_order == Order::state && entry.parent.valid())
-                for (auto above = std::next(m_entries.rbegin()); above != m_entries.rend() && above->heading.isEmpty(); ++above)
-                    if (above->sequence == entry.parent) entry.depth = above->depth + 1;
-            cards.push_back({y, height, entry.sequence.valid()});
+            int depth = 0;
+            if (m_order == Order::state && entry->parent.valid())
+                for (auto above = m_entries.rbegin(); above != m_entries.rend() && (*above)->heading.isEmpty(); ++above)
+                    if ((*above)->sequence == entry->parent) depth = (*above)->depth + 1;
+            if (depth == 0) {
+                m_entries.push_back(entry);
+            } else {
+                Entry child = *entry;
+                child.depth = depth;
+                m_entries.push_back(std::make_shared<const Entry>(std::move(child)));
+            }
+            cards.push_back({y, height, entry->sequence.valid()});
             y += height;
         }
     };
@@ -219,39 +240,39 @@ std::vector<ViewChoice> RequestsView::choices() const {
 void RequestsView::setChoice(const QString&, int index) { m_order = static_cast<Order>(index); }
 
 // Indices of the entries of a group, or of all by the number that is chosen; by state children follow their parents.
-std::vector<std::size_t> RequestsView::ordered(const std::vector<Entry>& found, std::optional<Group> group) const {
+std::vector<std::size_t> RequestsView::ordered(const std::vector<Shown>& found, std::optional<Group> group) const {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < found.size(); ++i)
-        if (!group || found[i].group == *group) order.push_back(i);
+        if (!group || found[i]->group == *group) order.push_back(i);
     if (group) {
         std::vector<std::size_t> families;
         std::map<std::uint32_t, std::vector<std::size_t>> children;  // of those in the group, by parent
         std::unordered_set<std::uint32_t> members;
         for (const std::size_t i : order)
-            if (found[i].sequence.valid()) members.insert(found[i].sequence.value);
+            if (found[i]->sequence.valid()) members.insert(found[i]->sequence.value);
         for (const std::size_t i : order)
-            if (found[i].parent.valid()) children[found[i].parent.value].push_back(i);
+            if (found[i]->parent.valid()) children[found[i]->parent.value].push_back(i);
         const auto visit = [&](const auto& self, std::size_t i) -> void {
             families.push_back(i);
-            if (!found[i].sequence.valid() || children.empty()) return;
-            if (const auto own = children.find(found[i].sequence.value); own != children.end())
+            if (!found[i]->sequence.valid() || children.empty()) return;
+            if (const auto own = children.find(found[i]->sequence.value); own != children.end())
                 for (const std::size_t child : own->second) self(self, child);
         };
         for (const std::size_t i : order)
-            if (!found[i].parent.valid() || !members.count(found[i].parent.value)) visit(visit, i);
+            if (!found[i]->parent.valid() || !members.count(found[i]->parent.value)) visit(visit, i);
         return families;
     }
     const auto number = [this](const Entry& entry) -> std::uint64_t {
         return m_order == Order::waste ? entry.waste.total() : m_order == Order::blocks ? entry.blocks : entry.tokens;
     };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return number(found[a]) > number(found[b]); });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return number(*found[a]) > number(*found[b]); });
     return order;
 }
 
 QString RequestsView::tipAt(const QPointF& position) const {
     const int card = cardAt(position);
     if (card < 0 || card >= static_cast<int>(m_entries.size())) return {};
-    const Entry entry = whole(m_entries[static_cast<std::size_t>(card)]);
+    const Entry entry = whole(*m_entries[static_cast<std::size_t>(card)]);
     QStringList lines{tr("Request %1: %2 prompt tokens, %3 in all").arg(entry.name, formatCount(entry.prompt), formatCount(entry.tokens))};
     const QString mark = originMark(Origin::measured);
     if (entry.parent.valid()) lines << tr("Forked from %1 at position %2").arg(entry.parentName, formatCount(entry.forkedAt));
@@ -269,7 +290,7 @@ QString RequestsView::tipAt(const QPointF& position) const {
 }
 
 Pick RequestsView::pickOf(int card) const {
-    const Entry& entry = m_entries[static_cast<std::size_t>(card)];
+    const Entry& entry = *m_entries[static_cast<std::size_t>(card)];
     return entry.sequence.valid() ? pickSequence(*cursor(), entry.sequence) : Pick{};
 }
 
@@ -284,9 +305,9 @@ QString RequestsView::csv() const {
                                  "parent,forked_at,queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
     const auto optional = [](const std::optional<double>& value) { return value ? QString::number(*value, 'g', 8) : QString(); };
     const_cast<RequestsView*>(this)->m_times.settle();
-    for (const Entry& shown : m_entries) {
-        if (!shown.heading.isEmpty()) continue;
-        const Entry entry = whole(shown);
+    for (const Shown& shown : m_entries) {
+        if (!shown->heading.isEmpty()) continue;
+        const Entry entry = whole(*shown);
         const QStringList fields{csvField(entry.name), entry.sequence.valid() ? QString::number(entry.sequence.value) : QString(),
                                  csvField(entry.group == Group::finished ? entry.outcome : entry.phase),
                                  QString::number(entry.prompt), QString::number(entry.tokens), QString::number(entry.computed),

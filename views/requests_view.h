@@ -47,14 +47,17 @@ public:
         std::optional<double> queue_ms, ttft_ms, itl_ms, itl95_ms;
         QString reason;
     };
-    const std::vector<Entry>& entries() const { return m_entries; }
+    using Shown = std::shared_ptr<const Entry>;  // what does not change is shared from step to step
+    const std::vector<Shown>& entries() const { return m_entries; }
     std::vector<ViewChoice> choices() const override;
     using View::choose;  // beside the choice of a card
 
 private:
     enum class Order { state, waste, blocks, tokens };
     void setChoice(const QString& key, int index) override;
-    std::vector<std::size_t> ordered(const std::vector<Entry>& found, std::optional<Group> group) const;
+    std::vector<std::size_t> ordered(const std::vector<Shown>& found, std::optional<Group> group) const;
+    // Entries of all requests at the step, not in order: those that arrived first.
+    std::vector<Shown> findEntries(int step);
     Entry entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const;
     void paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const;
 
@@ -62,10 +65,11 @@ private:
     Entry whole(Entry entry) const;
 
     GrowingData<RequestTimeline> m_times;
-    std::vector<Entry> m_gone;  // index: SequenceId; of those that have ended and hold nothing
+    std::vector<Shown> m_gone;   // index: SequenceId; of those that have ended and hold nothing; may be null
+    std::vector<Shown> m_later;  // index: RequestId; of those that have not arrived; may be null
     const Recording* m_goneOf = nullptr;
     LaneId m_goneLane;
-    std::vector<Entry> m_entries;
+    std::vector<Shown> m_entries;
     Order m_order = Order::state;
 };
 

@@ -64,7 +64,10 @@ void TimelineData::update(const Recording& recording, LaneId laneId, const std::
             case EventKind::copy_on_write:
             case EventKind::prefix_hit:
             case EventKind::evict:
-            case EventKind::preempt: m_marks.push_back({m_steps, event.kind, i}); break;
+            case EventKind::preempt:
+                m_marks.push_back({m_steps, event.kind, i});
+                m_marked.set(static_cast<std::size_t>(event.kind));
+                break;
             default: break;
             }
         }

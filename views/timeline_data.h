@@ -7,6 +7,7 @@
 #include "engine/record/recording.h"
 
 #include <atomic>
+#include <bitset>
 #include <cstdint>
 #include <vector>
 
@@ -40,6 +41,7 @@ public:
     const std::vector<Prefill>& prefills() const { return m_prefills; }   // by step
     const std::vector<Span>& spans() const { return m_spans; }
     const std::vector<Mark>& marks() const { return m_marks; }            // by step
+    bool marked(EventKind kind) const { return m_marked[static_cast<std::size_t>(kind)]; }  // whether any mark is of that kind
     std::uint32_t mostPrefill() const { return m_mostPrefill; }           // tokens of the busiest step
     std::uint32_t firstStep(SequenceId sequence) const;                   // of arrival
     // Rows such that no two sequences that live at the same time share one; row of each sequence.
@@ -55,6 +57,7 @@ private:
     std::vector<Prefill> m_prefills;
     std::vector<Span> m_spans;
     std::vector<Mark> m_marks;
+    std::bitset<event_kind_count> m_marked;
     struct Life {
         std::uint32_t first = 0, last = 0;  // steps
         std::size_t span = SIZE_MAX;        // the newest

@@ -49,13 +49,37 @@ private:
     int stepAt(const QPointF& point) const;
     void paintPrefill(const Canvas& canvas, const Bands& bands) const;
     void paintDecode(const Canvas& canvas, const Bands& bands) const;
-    void paintMarks(const Canvas& canvas, const Bands& bands) const;
+    void paintMarks(const Canvas& canvas, const Bands& bands);
+    // Prefill, decode and marks: what no move of the cursor changes; on screen painted once and kept.
+    void paintRun(const Canvas& canvas, const Bands& bands, const QRectF& area);
+    void paintMarksOfStep(const Canvas& canvas, const Bands& bands) const;
     void paintAxis(const Canvas& canvas, const Bands& bands) const;
     void paintLegend(const Canvas& canvas, const Bands& bands) const;
     void paintCursor(const Canvas& canvas, const Bands& bands) const;
 
     void readOn();
 
+    struct ShownMark {
+        double x = 0;
+        TimelineData::Mark mark;
+    };
+    // What a kept picture is of.
+    struct Kept {
+        const Recording* recording = nullptr;
+        LaneId lane;
+        std::uint32_t steps = 0, prefill = 0;
+        QSize pixels;
+        std::pair<double, double> range;
+        double unit = 1;
+        bool dark = false;
+        SequenceId sequence;
+        std::optional<std::uint64_t> event;
+        bool operator==(const Kept&) const = default;
+    };
+    QPixmap m_run;
+    Kept m_kept;                         // what m_run is of
+    std::vector<ShownMark> m_marks;      // as painted last
+    std::uint32_t m_packedSteps = 0;     // of which m_rows is
     GrowingData<TimelineData> m_data;
     std::vector<std::uint32_t> m_rows;  // of each sequence
     std::uint32_t m_rowCount = 0;

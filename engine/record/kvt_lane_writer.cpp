@@ -5,6 +5,7 @@
 #include "engine/record/kvt_schema.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace kvloupe {
@@ -101,6 +102,8 @@ Result<std::size_t> KvtLaneWriter::append(std::uint64_t events) {
             if (auto frame = key_frame(m_lane->state_after(m_step), static_cast<std::int64_t>(m_step - m_part.first_step)); !frame)
                 return frame.error();
     }
+    if (m_frame.valid() && m_frame.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+        if (auto written = write_key_frame(); !written) return written.error();
     if (auto stages = append_stages(m_step); !stages) return stages.error();
     if (auto tile = write_tile(); !tile) return tile.error();
     for (BulkInsert* rows : logs())
@@ -127,6 +130,7 @@ Result<void> KvtLaneWriter::write_checks() {
 }
 
 Result<void> KvtLaneWriter::append_rest() {
+    if (auto written = write_key_frame(); !written) return written;
     auto update = m_database->prepare("UPDATE lanes SET failure = ?, dropped_attention_rows = ? WHERE lane = ?");
     if (!update) return update.error();
     update->bind_text(1, m_lane->failure());
@@ -313,15 +317,24 @@ Result<void> KvtLaneWriter::append_stages(std::size_t end_step) {
     return {};
 }
 
-// step: of the file, after which the state is. A cut's first frame stands before its step 0 and so at -1.
+// step: of the file, after which the state is. A cut's first frame stands before its step 0 and so at -1. Encoding takes some
+// milliseconds: a thread of its own does it while events go on being written, and the frame follows them.
 Result<void> KvtLaneWriter::key_frame(const LaneState& state, std::int64_t step) {
-    m_key_frame->bind(1, std::int64_t{m_number});
-    m_key_frame->bind(2, step);
-    m_key_frame->bind_bytes(3, compressed(LaneStateCode::encode(state, change())));
-    if (auto written = m_key_frame->run(); !written) return written;
+    if (auto written = write_key_frame(); !written) return written;
+    m_frame = std::async(std::launch::async, [state, change = change()] { return compressed(LaneStateCode::encode(state, change)); });
+    m_frame_step = step;
     m_key_frame_event = m_events;
     m_any_key_frame = true;
     return block_states(state, step);
+}
+
+Result<void> KvtLaneWriter::write_key_frame() {
+    if (!m_frame.valid()) return {};
+    const std::string bytes = m_frame.get();
+    m_key_frame->bind(1, std::int64_t{m_number});
+    m_key_frame->bind(2, m_frame_step);
+    m_key_frame->bind_bytes(3, bytes);
+    return m_key_frame->run();
 }
 
 // The same for people with SQL. A block costs as much as an event here, so not every key frame has them.

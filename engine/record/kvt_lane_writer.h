@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdint>
+#include <future>
 #include <optional>
+#include <string>
 
 namespace kvloupe {
 
@@ -60,6 +62,7 @@ private:
     Result<void> write_checks();
     Result<void> write_tile();
     Result<void> key_frame(const LaneState& state, std::int64_t step);
+    Result<void> write_key_frame();  // the one that is being encoded; waits for it
     Result<void> block_states(const LaneState& state, std::int64_t step);
 
     SqlDatabase* m_database = nullptr;
@@ -76,6 +79,8 @@ private:
     std::size_t m_sequences = 0, m_strings = 0, m_stage_ranges = 0, m_written_stage_ranges = 0;
     std::uint64_t m_key_frame_event = 0;  // events written when the last key frame was
     bool m_any_key_frame = false;
+    std::future<std::string> m_frame;     // being encoded; may be empty
+    std::int64_t m_frame_step = 0;
     std::uint64_t m_block_states_event = 0, m_block_states = 0;  // when block_states were written last, and how many
     std::vector<float> m_tile_weights;    // of the tile in progress
     std::uint64_t m_dropped_rows = 0;

@@ -21,20 +21,19 @@ std::uint64_t published_events(const Recording& recording) {
     return events;
 }
 
-// A path that is free, and what to say where it is not.
-Result<void> check_free(const std::string& path) {
-    std::error_code error;
-    if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
-        return Error{path + ": there is a file of this name already", "Choose another name, or remove it first"};
-    return {};
-}
-
 void remove_files(const std::string& path) {
     std::error_code error;
     for (const char* end : {"", "-wal", "-shm", "-journal"}) std::filesystem::remove(path + end, error);
 }
 
 }  // namespace
+
+Result<void> check_free(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::symlink_status(path, error)))
+        return Error{path + ": there is a file of this name already", "Choose another name, or remove it first"};
+    return {};
+}
 
 struct KvtWriter::Impl {
     Impl(std::shared_ptr<const Recording> followed, KvtOptions chosen, KvtFileWriter opened)

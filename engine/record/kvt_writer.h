@@ -33,6 +33,9 @@ struct KvtOptions {
     std::string vfs;                            // SQLite's file system; "" for the usual one
 };
 
+// Whether a recording may be made at the path: never over what is there. Error: there is something.
+Result<void> check_free(const std::string& path);
+
 struct KvtProgress {
     std::uint64_t steps = 0, events = 0;        // in the file, of all lanes
     std::uint64_t behind_events = 0;            // published and not in the file yet

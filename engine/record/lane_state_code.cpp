@@ -2,55 +2,13 @@
 #include "engine/record/lane_state_code.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 namespace kvloupe {
 
 namespace {
 
-constexpr std::uint64_t code_version = 1;
 constexpr std::uint64_t max_table = std::uint64_t{1} << 24;  // entries: what a file can name without taking all memory
-
-// Bytes that grow; a number takes at most ten.
-class CodeBytes {
-public:
-    void put(std::uint64_t value) {
-        if (m_bytes.size() - m_end < 10) m_bytes.resize(2 * m_bytes.size() + 4096);
-        char* at = &m_bytes[m_end];
-        for (; value >= 0x80; value >>= 7) *at++ = static_cast<char>(value | 0x80);
-        *at++ = static_cast<char>(value);
-        m_end = static_cast<std::size_t>(at - m_bytes.data());
-    }
-    std::string take() {
-        m_bytes.resize(m_end);
-        return std::move(m_bytes);
-    }
-
-private:
-    std::string m_bytes;
-    std::size_t m_end = 0;
-};
-
-void put_number(CodeBytes& out, std::uint64_t value) { out.put(value); }
-
-// "none" (all ones) is frequent and becomes 0.
-void put_index(CodeBytes& out, std::uint32_t value) { put_number(out, value == 0xFFFFFFFFu ? 0 : std::uint64_t{value} + 1); }
-
-template <class Range, class Field>
-void put_column(CodeBytes& out, const Range& range, Field field) {
-    for (const auto& one : range) put_number(out, field(one));
-}
-
-template <class Range, class Field>
-void put_indices(CodeBytes& out, const Range& range, Field field) {
-    for (const auto& one : range) put_index(out, field(one));
-}
-
-void put_table(CodeBytes& out, const TableState& table) {
-    put_number(out, table.size());
-    put_indices(out, table, [](BlockId id) { return id.value; });
-}
 
 }  // namespace
 
@@ -78,6 +36,17 @@ public:
         return static_cast<std::uint32_t>(value);
     }
     std::uint32_t index() { return number32() - 1u; }  // 0: none
+    std::uint64_t raw() {
+        std::uint64_t value = 0;
+        if (m_bytes.size() - m_at < 8) {
+            m_good = false;
+            m_at = m_bytes.size();
+            return 0;
+        }
+        for (int i = 0; i < 8; ++i) value |= std::uint64_t{static_cast<unsigned char>(m_bytes[m_at + static_cast<std::size_t>(i)])} << (8 * i);
+        m_at += 8;
+        return value;
+    }
     // A column: put(i, number) for each; most numbers are a byte.
     template <class Put>
     void column(std::size_t count, Put put) {
@@ -122,101 +91,72 @@ private:
     bool m_good = true, m_wide = false;
 };
 
-// The finishing steps of splitmix64 (Steele, Lea, Flood 2014): without the key nobody can try out what was hashed.
-std::uint64_t StateChange::hash(std::uint64_t hash) const {
-    if (hash_key == 0 || hash == 0) return hash;
-    hash = (hash ^ hash_key) + 0x9E3779B97F4A7C15u;
-    hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
-    hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
-    return hash ^ (hash >> 31) ^ hash_key;
-}
-
-std::string LaneStateCode::encode(const LaneState& state, const StateChange& change) {
-    CodeBytes out;
-    for (const std::uint64_t number :
-         {code_version, std::uint64_t{state.m_block_size}, std::uint64_t{change.step(state.m_step)}, std::uint64_t{state.m_used},
-          std::uint64_t{state.m_cached}, std::uint64_t{state.m_host}, state.m_filled, state.m_saved, std::uint64_t{state.m_groups},
-          std::uint64_t{state.m_hashed}})
-        put_number(out, number);
-
-    const auto& blocks = state.m_blocks;
-    put_number(out, blocks.size());
-    put_column(out, blocks, [](const BlockState& b) { return b.owners; });
-    put_column(out, blocks, [](const BlockState& b) { return (b.hashed ? 1u : 0u) | (b.held ? 2u : 0u); });
-    put_indices(out, blocks, [](const BlockState& b) { return b.first_owner.value; });
-    put_column(out, blocks, [](const BlockState& b) { return b.logical; });
-    put_column(out, blocks, [](const BlockState& b) { return b.filled; });
-    put_column(out, blocks, [](const BlockState& b) { return b.group; });
-    put_indices(out, blocks, [&](const BlockState& b) { return change.step(b.born); });
-    put_indices(out, blocks, [&](const BlockState& b) { return change.step(b.last_use); });
-    put_column(out, blocks, [&](const BlockState& b) { return change.hash(b.hash); });
-    put_column(out, blocks, [&](const BlockState& b) { return change.hash(b.parent_hash); });
-    put_indices(out, blocks, [](const BlockState& b) { return b.m_more; });
-    put_column(out, blocks, [](const BlockState& b) { return b.m_more_count; });
-
-    put_indices(out, state.m_links, [](const LaneState::Link& l) { return l.previous; });
-    put_indices(out, state.m_links, [](const LaneState::Link& l) { return l.next; });
-
-    put_number(out, state.m_owners.size());
-    put_index(out, state.m_free_owner);
-    put_indices(out, state.m_owners, [](const LaneState::Owner& o) { return o.sequence.value; });
-    put_column(out, state.m_owners, [](const LaneState::Owner& o) { return o.logical; });
-    put_indices(out, state.m_owners, [](const LaneState::Owner& o) { return o.next; });
-
-    const auto& sequences = state.m_sequences;
-    put_number(out, sequences.size());
-    put_column(out, sequences, [](const SequenceState& s) { return static_cast<std::uint32_t>(s.status); });
-    put_column(out, sequences, [](const SequenceState& s) { return s.prompt_tokens; });
-    put_column(out, sequences, [](const SequenceState& s) { return s.computed_tokens; });
-    put_column(out, sequences, [](const SequenceState& s) { return s.output_tokens; });
-    put_column(out, sequences, [](const SequenceState& s) { return s.host_blocks; });
-    put_indices(out, sequences, [](const SequenceState& s) { return s.m_holder; });
-    for (const SequenceState& one : sequences) put_table(out, one.table);
-    for (const SequenceState& one : sequences) {
-        put_number(out, one.group_tables.size());
-        for (const TableState& table : one.group_tables) put_table(out, table);
-    }
-    for (const SequenceState& one : sequences) {
-        put_number(out, one.m_stored.size());
-        for (const auto& stored : one.m_stored) {
-            put_number(out, stored.logical);
-            put_number(out, change.hash(stored.hash));
-        }
-    }
-
-    put_number(out, state.m_holders.size());
-    for (const std::uint32_t holder : state.m_holders) put_number(out, holder);
-    std::vector<std::uint64_t> detached(state.m_detached.begin(), state.m_detached.end());
-    std::sort(detached.begin(), detached.end());
-    put_number(out, detached.size());
-    for (const std::uint64_t pair : detached) put_number(out, pair);
-    return out.take();
-}
-
-bool LaneStateCode::read_blocks(Reader& in, LaneState& state, std::uint32_t blocks) {
+bool LaneStateCode::read_blocks(Reader& in, LaneState& state, std::uint32_t blocks, std::uint64_t version) {
     if (in.count() != blocks) return false;
-    std::vector<BlockState> all(blocks);
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].owners = v; });
+    // Straight into the state's pages: a copy of all blocks would cost as much as reading them.
+    constexpr std::size_t page = decltype(state.m_blocks)::page_size;
+    std::vector<BlockState*> pages;
+    for (std::uint32_t first = 0; first < blocks; first += page) pages.push_back(&state.edit(first));
+    const auto all = [&pages](std::size_t i) -> BlockState& { return pages[i / page][i % page]; };
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).owners = v; });
     in.column32(blocks, [&](std::size_t i, std::uint32_t v) {
-        all[i].hashed = (v & 1) != 0;
-        all[i].held = (v & 2) != 0;
+        all(i).hashed = (v & 1) != 0;
+        all(i).held = (v & 2) != 0;
     });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].first_owner = SequenceId(v); });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].logical = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].filled = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].group = static_cast<std::uint8_t>(v); });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].born = v; });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].last_use = v; });
-    in.column(blocks, [&](std::size_t i, std::uint64_t v) { all[i].hash = v; });
-    in.column(blocks, [&](std::size_t i, std::uint64_t v) { all[i].parent_hash = v; });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all[i].m_more = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all[i].m_more_count = v; });
-    if (!in.good()) return false;
-    for (std::uint32_t i = 0; i < blocks; ++i) state.edit(i) = all[i];
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).first_owner = SequenceId(v); });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).logical = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).filled = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).group = static_cast<std::uint8_t>(v); });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).born = v; });
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).last_use = v; });
+    if (version == 1) {
+        in.column(blocks, [&](std::size_t i, std::uint64_t v) { all(i).hash = v; });
+        in.column(blocks, [&](std::size_t i, std::uint64_t v) { all(i).parent_hash = v; });
+    } else {
+        in.column(blocks, [&](std::size_t i, std::uint64_t v) { all(i).hash = v; });
+        for (std::uint32_t i = 0; i < blocks && in.good(); ++i)
+            if (all(i).hash != 0) all(i).hash = in.raw();
+        std::vector<std::uint32_t> alone;
+        bool inside = true;
+        in.column32(blocks, [&](std::size_t i, std::uint32_t v) {
+            if (v == 1) alone.push_back(static_cast<std::uint32_t>(i));
+            else if (v > 1 && v - 2 < blocks) all(i).parent_hash = all(v - 2).hash;
+            else inside = inside && v == 0;
+        });
+        if (!inside) return false;
+        for (const std::uint32_t i : alone) all(i).parent_hash = in.raw();
+    }
+    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).m_more = v; });
+    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).m_more_count = v; });
+    return in.good();
+}
+
+bool LaneStateCode::read_order(Reader& in, LaneState& state, std::uint32_t blocks) {
+    std::vector<std::uint32_t> order(in.count());
+    std::int64_t expected = 1;
+    std::vector<bool> named(blocks);
+    for (std::uint32_t& block : order) {
+        const std::uint64_t code = in.number32();
+        expected += code % 2 == 0 ? static_cast<std::int64_t>(code / 2) : -static_cast<std::int64_t>(code / 2) - 1;
+        if (!in.good() || expected < 1 || expected >= blocks) return false;
+        block = static_cast<std::uint32_t>(expected++);
+        if (named[block] || state.m_blocks[block].owners > 0 || state.m_blocks[block].held) return false;
+        named[block] = true;
+    }
+    for (std::uint32_t block = 1; block < blocks; ++block)
+        if (!named[block] && state.m_blocks[block].owners == 0 && !state.m_blocks[block].held) return false;
+    if (blocks == 0) return true;
+    const auto link = [&](std::uint32_t block, std::uint32_t previous, std::uint32_t next) {
+        if (state.previous(block) != previous || state.next(block) != next) state.m_links.edit(block, state.m_made) = {previous, next};
+    };
+    for (std::size_t i = 0; i < order.size(); ++i)
+        link(order[i], i == 0 ? blocks : order[i - 1], i + 1 == order.size() ? blocks : order[i + 1]);
+    link(blocks, order.empty() ? blocks : order.back(), order.empty() ? blocks : order.front());
     return true;
 }
 
-bool LaneStateCode::read_queue(Reader& in, LaneState& state, std::uint32_t blocks) {
+// Of version 1: both neighbours of every block.
+bool LaneStateCode::read_links(Reader& in, LaneState& state, std::uint32_t blocks) {
     const std::size_t count = state.m_links.size();
     std::vector<LaneState::Link> links(count);
     in.indices(count, [&](std::size_t i, std::uint32_t v) { links[i].previous = v; });
@@ -326,7 +266,8 @@ bool LaneStateCode::read_holders(Reader& in, LaneState& state) {
 Result<LaneState> LaneStateCode::decode(std::string_view bytes, std::uint32_t blocks, std::uint32_t block_size) {
     const Error broken{"A key frame of the recording is damaged", "Open a backup of the file, or record the run again"};
     Reader in(bytes);
-    if (in.number() != code_version) return broken;
+    const std::uint64_t version = in.number();
+    if (version < 1 || version > newest_version) return broken;
     LaneState state(blocks, block_size);
     if (in.number() != block_size) return broken;
     state.m_step = in.number32();
@@ -338,9 +279,9 @@ Result<LaneState> LaneStateCode::decode(std::string_view bytes, std::uint32_t bl
     state.m_groups = in.number32();
     state.m_hashed = in.number32();
     if (!in.good() || state.m_groups == 0 || state.m_groups > 256) return broken;
-    if (!read_blocks(in, state, blocks) || !read_queue(in, state, blocks) || !read_owners(in, state) || !lists_end(state) ||
-        !read_sequences(in, state, blocks) || !read_holders(in, state) || !in.at_end())
-        return broken;
+    if (!read_blocks(in, state, blocks, version)) return broken;
+    if (!(version == 1 ? read_links(in, state, blocks) : read_order(in, state, blocks))) return broken;
+    if (!read_owners(in, state) || !lists_end(state) || !read_sequences(in, state, blocks) || !read_holders(in, state) || !in.at_end()) return broken;
     return state;
 }
 

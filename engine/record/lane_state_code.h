@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // A LaneState as bytes and back: what the key frames of a recording file hold (README, "The recording file"). Numbers are
-// unsigned LEB128, column by column, so that equal columns cost next to nothing once they are compressed.
+// unsigned LEB128, column by column, so that equal columns cost next to nothing once they are compressed; hashes are eight bytes.
 #pragma once
 
 #include "engine/record/lane_state.h"
@@ -34,9 +34,12 @@ public:
     static Result<LaneState> decode(std::string_view bytes, std::uint32_t blocks, std::uint32_t block_size);
 
 private:
+    static constexpr std::uint64_t newest_version = 2;  // 1 had hashes and neighbours in the queue as numbers; it still reads
+
     class Reader;
-    static bool read_blocks(Reader& in, LaneState& state, std::uint32_t blocks);
-    static bool read_queue(Reader& in, LaneState& state, std::uint32_t blocks);
+    static bool read_blocks(Reader& in, LaneState& state, std::uint32_t blocks, std::uint64_t version);
+    static bool read_order(Reader& in, LaneState& state, std::uint32_t blocks);
+    static bool read_links(Reader& in, LaneState& state, std::uint32_t blocks);
     static bool read_owners(Reader& in, LaneState& state);
     static bool read_sequences(Reader& in, LaneState& state, std::uint32_t blocks);
     static bool read_holders(Reader& in, LaneState& state);

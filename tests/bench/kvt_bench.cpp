@@ -2,6 +2,7 @@
 //
 // Recording files: events a second to disk, opening, seeking, memory, differences, exports. Usage:
 //   kvloupe_kvt_bench [MILLIONS [FOLDER]]      events (default 10), where the file is made (default: the temporary folder)
+//   kvloupe_kvt_bench --make FILE MILLIONS     makes a file and leaves it, for kvloupe_seek_bench
 #include "engine/record/kvt_reader.h"
 #include "engine/record/kvt_writer.h"
 #include "engine/record/recording_diff.h"
@@ -113,6 +114,10 @@ int main(int argc, char** argv) {
     std::setvbuf(stdout, nullptr, _IOLBF, 0);
     if (argc == 3 && std::string(argv[1]) == "--read") {  // a process of its own: its memory is the file's
         read(argv[2]);
+        return 0;
+    }
+    if (argc == 4 && std::string(argv[1]) == "--make") {
+        write(recording_of(static_cast<std::uint64_t>(std::strtod(argv[3], nullptr) * 1e6)), argv[2]);
         return 0;
     }
     const double millions = argc > 1 ? std::strtod(argv[1], nullptr) : 10;

@@ -56,6 +56,8 @@ private Q_SLOTS:
         QTest::newRow("two files") << QStringList{"a.gguf", "b.gguf"} << "b.gguf";
         QTest::newRow("run without scenario") << QStringList{"run"} << "missing";
         QTest::newRow("pictures without folder") << QStringList{"run", "x.json", "--pictures"} << "--export";
+        QTest::newRow("flight recorder without file") << QStringList{"run", "x.json", "--flight-recorder", "5"} << "--record";
+        QTest::newRow("flight recorder without minutes") << QStringList{"run", "x.json", "--record", "x.kvt", "--flight-recorder", "0"} << "--flight-recorder";
         QTest::newRow("tokenize without text") << QStringList{"tokenize", "bundled"} << "--text";
         QTest::newRow("quality of nothing") << QStringList{"quality"} << "missing";
         QTest::newRow("quality of no texts") << QStringList{"quality", "bundled", "--texts", "0"} << "--texts";
@@ -245,6 +247,31 @@ private Q_SLOTS:
         QCOMPARE(outcome.status, 1);
         QVERIFY2(outcome.err.contains("No request could run"), outcome.err.constData());
         QVERIFY2(outcome.out.contains("rejected"), outcome.out.constData());
+    }
+
+    void theFlightRecorderKeepsWhatLedToABreakpoint() {
+        const auto run = [&](const QString& name, const QByteArray& rest) {
+            QFile file(m_folder.filePath(name + ".json"));
+            if (!file.open(QIODevice::WriteOnly)) qFatal("the scenario cannot be written");
+            file.write("{\"version\": 1, \"model\": \"none\", \"lanes\": [{\"name\": \"x\", \"cache\": {\"block_size\": 4, \"blocks\": 40}}], "
+                       "\"requests\": [{\"id\": \"a\", \"prompt_tokens\": [5, 6, 7], \"max_new_tokens\": 30}], " + rest + "}");
+            file.close();
+            return kvloupe({"run", file.fileName(), "--flight-recorder", "5", "--record", m_folder.filePath(name + ".kvt")}, m_folder.path());
+        };
+        const auto steps = [&](const QString& name) {
+            return kvloupe({"query", m_folder.filePath(name + ".kvt"), "SELECT count(*) AS n FROM steps", "--csv"}, m_folder.path()).out;
+        };
+        const Outcome hit = run("hit", R"("breakpoints": [{"step": 12}, {"step": 20}])");
+        QCOMPARE(hit.status, 0);
+        QVERIFY2(hit.out.contains("steps 0 to 12 are in"), hit.out.constData());  // the first that held; all is younger than five minutes
+        QCOMPARE(steps("hit"), QByteArray("n\r\n13\r\n"));
+        const Outcome none = run("none", R"("breakpoints": [{"on": "preempt"}])");
+        QCOMPARE(none.status, 0);
+        QVERIFY2(none.out.contains("no breakpoint held"), none.out.constData());
+        QVERIFY(!QFile::exists(m_folder.filePath("none.kvt")));
+        const Outcome again = run("hit", R"("breakpoints": [{"step": 12}])");  // said before the run
+        QCOMPARE(again.status, 1);
+        QVERIFY2(again.err.contains("already") && again.out.isEmpty(), again.err.constData());
     }
 
     void whatCannotBeDoneIsSaid() {

@@ -4,6 +4,7 @@
 #include "engine/record/kvt_query.h"
 #include "engine/record/kvt_reader.h"
 #include "engine/record/kvt_writer.h"
+#include "engine/record/last_minutes.h"
 #include "gui/main_window.h"
 #include "gui/recording_desk.h"
 #include "gui/recording_dialogs.h"
@@ -277,7 +278,7 @@ private Q_SLOTS:
         info.name = "one";
         LaneWriter& lane = writer.add_lane(info, std::make_shared<VocabularyText>());
         writer.lanes_complete();
-        QCOMPARE(FlightRecorder::firstStep(*writer.recording(), 1), std::size_t{0});
+        QCOMPARE(first_step_of_last_minutes(*writer.recording(), 1), std::size_t{0});
         for (std::uint64_t second = 0; second < 300; second += 10) {  // 30 steps, each of a second
             writer.set_time(second * 1'000'000'000u);
             lane.begin_step();
@@ -285,9 +286,9 @@ private Q_SLOTS:
             lane.end_step({});
         }
         // The last step ends at 291 s.
-        QCOMPARE(FlightRecorder::firstStep(*writer.recording(), 1), std::size_t{24});
-        QCOMPARE(FlightRecorder::firstStep(*writer.recording(), 4), std::size_t{6});
-        QCOMPARE(FlightRecorder::firstStep(*writer.recording(), 60), std::size_t{0});
+        QCOMPARE(first_step_of_last_minutes(*writer.recording(), 1), std::size_t{24});
+        QCOMPARE(first_step_of_last_minutes(*writer.recording(), 4), std::size_t{6});
+        QCOMPARE(first_step_of_last_minutes(*writer.recording(), 60), std::size_t{0});
         QCOMPARE(FlightRecorder::fileName(QStringLiteral("a/b: c"), 7, QStringLiteral("now")), QStringLiteral("a-b- c, step 7, now.kvt"));
     }
 
