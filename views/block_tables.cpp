@@ -235,12 +235,15 @@ void BlockTables::paintCell(const Canvas& canvas, const QRectF& box, const Row& 
     const bool shared = stored.owners > 1;
     const unsigned own = row.sequence.value;
     if (shared) {
-        // The same split in every row: it is the same block.
+        // The same split in every row: it is the same block. Of very many owners as many as can be told apart.
         const auto owners = ownersOf(*cursor.state(), block);
-        const double width = box.width() / static_cast<double>(std::max<std::size_t>(owners.size(), 1));
-        for (std::size_t i = 0; i < owners.size(); ++i)
-            canvas.ownerRect(QRectF(box.left() + static_cast<double>(i) * width, box.top(), width, box.height()),
-                             owners[i].sequence.value, canvas.mix(colours.owner(owners[i].sequence.value), colours.panel, 0.3));
+        const std::size_t stripes = std::min(owners.size(), static_cast<std::size_t>(std::max(1.0, box.width() / canvas.u(3))));
+        const double width = box.width() / static_cast<double>(std::max<std::size_t>(stripes, 1));
+        for (std::size_t i = 0; i < stripes; ++i) {
+            const unsigned owner = owners[i * owners.size() / stripes].sequence.value;
+            canvas.ownerRect(QRectF(box.left() + static_cast<double>(i) * width, box.top(), width, box.height()), owner,
+                             canvas.mix(colours.owner(owner), colours.panel, 0.3));
+        }
     } else {
         canvas.ownerRect(box, own, canvas.mix(colours.owner(own), colours.panel, stored.filled == 0 ? 0.1 : 0.3));
     }

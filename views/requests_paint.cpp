@@ -29,7 +29,7 @@ void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
             painter.fillRect(box, colours.selectedRow);
             painter.fillRect(QRectF(box.left(), box.top(), canvas.u(3), box.height()), colours.ink1);
         }
-        paintEntry(canvas, box, entry);
+        paintEntry(canvas, box, entry.group == Group::running ? whole(entry) : entry);
         if (entry.sequence.valid() && cursor()->hover().sequence == entry.sequence)
             canvas.outline(box.adjusted(1, 1, -1, -1), colours.ink1, 1);
     }

@@ -48,7 +48,7 @@ void RequestsView::setGaps(Entry& entry, const RequestTimes& times) {
     entry.itl95_ms = quantile(times.inter_token_ms, 0.95);
 }
 
-// Rows of those that run show their gaps; of the others they are counted when somebody asks.
+// Gaps between tokens are counted when somebody looks: in rows of those that run, in tips and in tables.
 RequestsView::Entry RequestsView::whole(Entry entry) const {
     const int step = cursor()->stepOf(cursor()->lane());
     if (entry.sequence.valid() && step >= 0 && !entry.itl_ms)
@@ -84,7 +84,6 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     entry.bytes = entry.blocks * lane.info().block_bytes;
     entry.queue_ms = times.queue_ms;
     entry.ttft_ms = times.time_to_first_token_ms;
-    setGaps(entry, times);
     entry.reason = QString::fromStdString(times.reason);
     switch (state.status) {
     case SequenceStatus::arrived:
@@ -138,13 +137,12 @@ std::vector<RequestsView::Shown> RequestsView::findEntries(int step) {
         m_gone.resize(std::max<std::size_t>(m_gone.size(), count));
         for (std::uint32_t s = 0; s < count; ++s) {
             const SequenceState& sequence = state->sequences()[s];
-            const bool runs = sequence.status == SequenceStatus::running;  // others show no gaps in their rows
-            const bool gone = hasEnded(sequence);                          // nothing of it changes any more
+            const bool gone = hasEnded(sequence);  // nothing of it changes any more
             if (gone && m_gone[s]) {
                 found.push_back(m_gone[s]);
             } else {
                 const auto at = static_cast<std::size_t>(step);
-                Entry entry = entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, runs));
+                Entry entry = entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, false));
                 entry.waste = waste[s];
                 found.push_back(std::make_shared<const Entry>(std::move(entry)));
                 if (gone) m_gone[s] = found.back();
