@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 echo "== clang, fuzz targets =="
 build_preset fuzz fuzzers
-seconds=${KVLOUPE_FUZZ_SECONDS:-10}
+seconds=${KVLOUPE_FUZZ_SECONDS:-5}
 for target in build/fuzz/tests/fuzz/fuzz_*; do
   [ -x "$target" ] && [ -f "$target" ] || continue
   name=$(basename "$target")

@@ -95,7 +95,7 @@ private Q_SLOTS:
         const auto shown = cursor->sharedRecording(), other = cursor->reference()->recording();
         QSignalSpy told(window.comparing(), &Comparing::told);
         window.comparing()->open(path(name));
-        QTRY_COMPARE_WITH_TIMEOUT(told.count(), 1, 10000);
+        QTRY_COMPARE_WITH_TIMEOUT(told.count(), 1, 60000);
         QVERIFY2(window.notice().contains(name), qPrintable(window.notice()));
         QCOMPARE(cursor->sharedRecording(), shown);
         QCOMPARE(cursor->step(), 33);
@@ -108,8 +108,8 @@ private Q_SLOTS:
         MainWindow& window = opened();
         window.comparing()->open(second());
         window.comparing()->open(path("radix"));
-        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->reference(), 10000);
-        QTRY_VERIFY_WITH_TIMEOUT(!window.comparing()->isOpening(), 10000);
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->reference(), 60000);
+        QTRY_VERIFY_WITH_TIMEOUT(!window.comparing()->isOpening(), 60000);
         QCOMPARE(window.controller()->cursor()->reference()->name(), QStringLiteral("radix.kvt"));
     }
 
@@ -156,7 +156,7 @@ private Q_SLOTS:
         QMenu* go = actionOf(window.menuBar(), QStringLiteral("Go"))->menu();
         QVERIFY(go && go->actions().contains(window.comparing()->firstMenu()->menuAction()));
         actionOf(window.comparing()->firstMenu(), QStringLiteral("In the block tables"))->trigger();
-        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), static_cast<int>(expected), 20000);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), static_cast<int>(expected), 60000);
         QCOMPARE(cursor->reference()->step(), static_cast<int>(expected));
         QVERIFY(cursor->locked().sequence);
         actionOf(window.comparing()->firstMenu(), QStringLiteral("In the logits"))->trigger();
@@ -225,13 +225,13 @@ private:
         }
         QSignalSpy changed(m_window->controller(), &SessionController::sessionChanged);
         m_window->controller()->openPath(first());
-        if (!changed.wait(20000)) throw std::runtime_error("the recording did not open: " + m_window->notice().toStdString());
+        if (!changed.wait(60000)) throw std::runtime_error("the recording did not open: " + m_window->notice().toStdString());
         return *m_window;
     }
 
     static void compare(MainWindow& window, const QString& with) {
         window.comparing()->open(with);
-        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->reference(), 20000);
+        QTRY_VERIFY_WITH_TIMEOUT(window.controller()->cursor()->reference(), 60000);
     }
 
     QTemporaryDir m_home;

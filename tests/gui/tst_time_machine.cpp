@@ -63,24 +63,24 @@ private Q_SLOTS:
         auto* words = search->findChild<QLineEdit*>(QStringLiteral("searchWords"));
         QVERIFY(words->hasFocus());
         QTest::keyClick(words, Qt::Key_Return);
-        QTRY_COMPARE(cursor->step(), 2);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 2, 60000);
         QVERIFY(cursor->locked().event);
         QVERIFY2(search->told().startsWith(QStringLiteral("Step 2: a copied")), qPrintable(search->told()));
         // Again: the only one, around the end, and that is said.
         QTest::keyClick(words, Qt::Key_F3);
-        QTRY_VERIFY2(search->told().startsWith(QStringLiteral("From the beginning again.")), qPrintable(search->told()));
+        QTRY_VERIFY2_WITH_TIMEOUT(search->told().startsWith(QStringLiteral("From the beginning again.")), qPrintable(search->told()), 60000);
         QCOMPARE(cursor->step(), 2);
         QTest::keyClick(words, Qt::Key_F3, Qt::ShiftModifier);
-        QTRY_VERIFY2(search->told().startsWith(QStringLiteral("From the end again.")), qPrintable(search->told()));
+        QTRY_VERIFY2_WITH_TIMEOUT(search->told().startsWith(QStringLiteral("From the end again.")), qPrintable(search->told()), 60000);
         // Elsewhere F3 is the tab.
         search->findChild<QComboBox*>(QStringLiteral("searchRequest"))->setCurrentText(QStringLiteral("b"));
         QTest::keyClick(words, Qt::Key_Return, Qt::ShiftModifier);
-        QTRY_COMPARE(search->told(), QStringLiteral("No copy-on-write of request b in lane cached."));
+        QTRY_COMPARE_WITH_TIMEOUT(search->told(), QStringLiteral("No copy-on-write of request b in lane cached."), 60000);
         QTest::keyClick(words, Qt::Key_Escape);
         QVERIFY(!search->isVisible());
         // Ctrl+G goes on with the bar closed; what came of it is said above the views.
         QTest::keyClick(&window, Qt::Key_G, Qt::ControlModifier);
-        QTRY_COMPARE(window.notice(), QStringLiteral("No copy-on-write of request b in lane cached."));
+        QTRY_COMPARE_WITH_TIMEOUT(window.notice(), QStringLiteral("No copy-on-write of request b in lane cached."), 60000);
     }
 
     void searchGoesThroughWordsOfTheSentenceAndBlocks() {
@@ -93,11 +93,11 @@ private Q_SLOTS:
         search->findChild<QComboBox*>(QStringLiteral("searchRequest"))->setCurrentText({});
         search->findChild<QLineEdit*>(QStringLiteral("searchWords"))->setText(QStringLiteral("kind:evict"));
         search->find(true);
-        QTRY_COMPARE(cursor->step(), 5);
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 5, 60000);
         search->findChild<QLineEdit*>(QStringLiteral("searchWords"))->clear();
         search->findChild<QLineEdit*>(QStringLiteral("searchBlock"))->setText(QStringLiteral("7"));
         search->find(false);
-        QTRY_COMPARE(cursor->step(), 3);  // c takes block 7
+        QTRY_COMPARE_WITH_TIMEOUT(cursor->step(), 3, 60000);  // c takes block 7
         search->findChild<QLineEdit*>(QStringLiteral("searchWords"))->setText(QStringLiteral("colour:red"));
         search->find(true);
         QVERIFY2(search->told().contains(QStringLiteral("“colour” is unknown")), qPrintable(search->told()));
@@ -133,11 +133,11 @@ private Q_SLOTS:
         QCOMPARE(cursor->step(), 0);
         QTest::keyClick(&window, Qt::Key_Space);
         QVERIFY(window.time()->playing());
-        QTRY_VERIFY(cursor->step() >= 2);
+        QTRY_VERIFY_WITH_TIMEOUT(cursor->step() >= 2, 60000);
         QTest::keyClick(&window, Qt::Key_Space);
         QVERIFY(!window.time()->playing());
         QTest::keyClick(&window, Qt::Key_Space);
-        QTRY_VERIFY(!window.time()->playing());  // at the end
+        QTRY_VERIFY_WITH_TIMEOUT(!window.time()->playing(), 60000);  // at the end
         QCOMPARE(cursor->step(), cursor->stepCount() - 1);
         QTest::keyClick(&window, Qt::Key_Right);  // nothing steps
         QCOMPARE(cursor->stepCount(), 7);
@@ -158,7 +158,7 @@ private Q_SLOTS:
             QDropEvent drop({5, 5}, Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
             QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
             QCoreApplication::sendEvent(&window, &drop);
-            QVERIFY(changed.wait(20000));
+            QVERIFY(changed.wait(60000));
             QVERIFY(window.controller()->hasFile());
             QVERIFY(window.time()->isVisible());
             window.close();
@@ -181,11 +181,11 @@ private Q_SLOTS:
         QVERIFY(window.desk()->live()->running());
         window.controller()->step(4);
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 5, 60000);
-        QTRY_VERIFY_WITH_TIMEOUT(window.desk()->live()->progress().behind_events == 0, 20000);
+        QTRY_VERIFY_WITH_TIMEOUT(window.desk()->live()->progress().behind_events == 0, 60000);
         QVERIFY2(window.desk()->statusText().startsWith(QStringLiteral("Recording to live.kvt: ")),
                 qPrintable(window.desk()->statusText()));
         window.desk()->live()->stop();
-        QTRY_VERIFY2_WITH_TIMEOUT(window.notice().contains(QStringLiteral("live.kvt")), qPrintable(window.notice()), 20000);
+        QTRY_VERIFY2_WITH_TIMEOUT(window.notice().contains(QStringLiteral("live.kvt")), qPrintable(window.notice()), 60000);
         QVERIFY(!window.desk()->live()->running());
         const auto stored = open_kvt(path.toStdString());
         QVERIFY(stored && !stored->recovered);
@@ -196,7 +196,7 @@ private Q_SLOTS:
         QVERIFY(window.desk()->live()->running());
         window.controller()->reset();
         QVERIFY(!window.desk()->live()->running());
-        QTRY_VERIFY_WITH_TIMEOUT(!window.desk()->live()->closing(), 20000);
+        QTRY_VERIFY_WITH_TIMEOUT(!window.desk()->live()->closing(), 60000);
         QVERIFY(open_kvt(path.toStdString()));
     }
 
@@ -207,7 +207,7 @@ private Q_SLOTS:
         Cursor* cursor = window.controller()->cursor();
         QTRY_COMPARE_WITH_TIMEOUT(cursor->stepCount(), 1, 60000);
         window.desk()->recordTo(path);
-        QTRY_VERIFY_WITH_TIMEOUT(window.desk()->live()->progress().steps >= 4, 20000);
+        QTRY_VERIFY_WITH_TIMEOUT(window.desk()->live()->progress().steps >= 4, 60000);
         rlimit before{};
         getrlimit(RLIMIT_FSIZE, &before);
         std::signal(SIGXFSZ, SIG_IGN);
@@ -228,7 +228,7 @@ private Q_SLOTS:
         MainWindow& window = opened();
         const QString path = m_home.filePath(QStringLiteral("part.kvt"));
         window.desk()->saveSteps(path, {2, 5});
-        QTRY_VERIFY2(window.notice().contains(QStringLiteral("part.kvt")), qPrintable(window.notice()));
+        QTRY_VERIFY2_WITH_TIMEOUT(window.notice().contains(QStringLiteral("part.kvt")), qPrintable(window.notice()), 60000);
         const auto stored = open_kvt(path.toStdString());
         QVERIFY2(stored, stored ? "" : stored.error().message().c_str());
         QCOMPARE(stored->recording->lane(LaneId(0)).step_count(), std::size_t{3});
@@ -301,11 +301,11 @@ private Q_SLOTS:
         QVERIFY(query);
         query->setQuestion(QStringLiteral("SELECT step, used_blocks FROM steps"));
         query->run();
-        QTRY_VERIFY(!query->running());
+        QTRY_VERIFY_WITH_TIMEOUT(!query->running(), 60000);
         QCOMPARE(query->model().rowCount(), 7);
         QVERIFY(query->told().contains(QStringLiteral("by the file itself")));
         query->pinTrack();
-        QTRY_VERIFY(!query->running());
+        QTRY_VERIFY_WITH_TIMEOUT(!query->running(), 60000);
         bool shown = false;
         for (const View* each : window.views()) shown = shown || (each->id() == QLatin1String("tracks") && each->isVisible());
         QVERIFY(shown);
@@ -326,7 +326,7 @@ private:
         MainWindow& window = shared();
         QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
         window.controller()->openPath(m_fixture);
-        if (!changed.wait(20000) || !window.controller()->hasFile()) throw std::runtime_error(window.notice().toStdString());
+        if (!changed.wait(60000) || !window.controller()->hasFile()) throw std::runtime_error(window.notice().toStdString());
         return window;
     }
 

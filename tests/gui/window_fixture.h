@@ -35,7 +35,7 @@ inline void startAfresh() {
 inline void openBundled(MainWindow& window) {
     QSignalSpy changed(window.controller(), &SessionController::sessionChanged);
     window.controller()->openBundled();
-    if (!changed.wait(60000) || !window.controller()->hasSession())
+    if (!changed.wait(240000) || !window.controller()->hasSession())
         throw std::runtime_error("the bundled models did not open: " + window.notice().toStdString());
 }
 

@@ -83,11 +83,11 @@ private Q_SLOTS:
         QCOMPARE(view.model().integer(0, 0).value(), 5);
         for (int i = 0; i < 4; ++i) session.step();
         m_cursor->advanced();
-        QTRY_VERIFY2(view.told().contains("4 steps are newer"), qPrintable(view.told()));
+        QTRY_VERIFY2_WITH_TIMEOUT(view.told().contains("4 steps are newer"), qPrintable(view.told()), 60000);
         auto* renew = button(view, "Renew");
         QVERIFY(renew->isEnabled());
         QTest::mouseClick(renew, Qt::LeftButton);
-        QTRY_VERIFY(!view.running());
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), 60000);
         QCOMPARE(view.model().integer(0, 0).value(), 9);
         QVERIFY(!renew->isEnabled());
     }
@@ -126,7 +126,7 @@ private Q_SLOTS:
         QTest::qWait(30);
         QVERIFY(view.running());
         QTest::mouseClick(stop, Qt::LeftButton);
-        QTRY_VERIFY(!view.running());
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), 60000);
         QVERIFY2(view.told().contains("stopped"), qPrintable(view.told()));
         QVERIFY(!stop->isEnabled());
     }
@@ -233,7 +233,7 @@ private Q_SLOTS:
         editor->setFocus();
         QTest::keyClicks(editor, "SELECT 42 AS answer");
         QTest::keyClick(editor, Qt::Key_Return, Qt::ControlModifier);
-        QTRY_VERIFY(!view.running());
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), 60000);
         QCOMPARE(view.model().integer(0, 0).value(), 42);
         QCOMPARE(view.question(), QStringLiteral("SELECT 42 AS answer"));
         auto* saved = named<QComboBox>(view, "Saved questions");
@@ -246,7 +246,7 @@ private Q_SLOTS:
         QCOMPARE(offered->itemText(0), QStringLiteral("Mine"));
         offered->setCurrentIndex(0);
         Q_EMIT offered->activated(0);
-        QTRY_VERIFY(!other.running() && other.model().rowCount() == 1);
+        QTRY_VERIFY_WITH_TIMEOUT(!other.running() && other.model().rowCount() == 1, 60000);
         QVERIFY(button(other, "Delete")->isEnabled());
         QTest::mouseClick(button(other, "Delete"), Qt::LeftButton);
         QCOMPARE(SavedQuestions().all().size(), SavedQuestions::readyMade().size());
@@ -269,8 +269,8 @@ private Q_SLOTS:
         QCOMPARE(column->count(), 2);  // numbers alone
         column->setCurrentText("used_blocks");
         QTest::mouseClick(button(view, "Pin as track"), Qt::LeftButton);
-        QTRY_COMPARE(tracks.tracks().size(), std::size_t{1});
-        QTRY_COMPARE(tracks.tracks()[0].points.size(), std::size_t{7});
+        QTRY_COMPARE_WITH_TIMEOUT(tracks.tracks().size(), std::size_t{1}, 60000);
+        QTRY_COMPARE_WITH_TIMEOUT(tracks.tracks()[0].points.size(), std::size_t{7}, 60000);
         const LaneRecord& lane = m_recording->lane(LaneId(0));
         for (std::size_t step = 0; step < 7; ++step) {
             QCOMPARE(tracks.tracks()[0].points[step].step, static_cast<std::uint32_t>(step));
@@ -281,7 +281,7 @@ private Q_SLOTS:
         QVERIFY(drawn.csv().contains("used_blocks") && drawn.csv().count("\r\n") == 8);
         column->setCurrentText("free_blocks");
         QTest::mouseClick(button(view, "Pin as track"), Qt::LeftButton);
-        QTRY_VERIFY(tracks.tracks().size() == 2 && tracks.tracks()[1].points.size() == 7);
+        QTRY_VERIFY_WITH_TIMEOUT(tracks.tracks().size() == 2 && tracks.tracks()[1].points.size() == 7, 60000);
         // The settings keep both; another recording fills them anew.
         QueryTracks again;
         QCOMPARE(again.tracks().size(), std::size_t{2});
@@ -289,7 +289,7 @@ private Q_SLOTS:
         m_cursor->setRecording(demo_recording({.steps = 12, .attention = false, .one_lane = true}));
         QVERIFY(tracks.tracks()[0].points.empty());
         QVERIFY(ask(view, "SELECT 1"));
-        QTRY_COMPARE(tracks.tracks()[1].points.size(), std::size_t{12});
+        QTRY_COMPARE_WITH_TIMEOUT(tracks.tracks()[1].points.size(), std::size_t{12}, 60000);
         QTest::mouseClick(&drawn, Qt::LeftButton, {}, drawn.removeButtonOf(0).center().toPoint());
         QCOMPARE(tracks.tracks().size(), std::size_t{1});
         QCOMPARE(tracks.tracks()[0].column, QStringLiteral("free_blocks"));
@@ -344,7 +344,7 @@ private:
     static bool ask(QueryView& view, const QString& sql) {
         view.setQuestion(sql);
         view.run();
-        return QTest::qWaitFor([&view] { return !view.running(); }, 20000);
+        return QTest::qWaitFor([&view] { return !view.running(); }, 180000);
     }
     QString file() {
         const QString path = m_home.filePath("fixture.kvt");
