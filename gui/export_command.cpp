@@ -11,10 +11,12 @@
 #include "engine/record/kvt_writer.h"
 #include "engine/record/open_recording.h"
 #include "engine/record/results.h"
+#include "views/reference.h"
 #include "views/view_factory.h"
 
 #include <QDir>
 #include <QFile>
+#include <QFileInfo>
 
 #include <algorithm>
 #include <charconv>
@@ -25,8 +27,8 @@ namespace kvloupe {
 namespace {
 
 constexpr const char* export_usage =
-    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size 1000x640] [--scale 2] | --trace | --results | "
-    "--report | --cut A..B [--strip] | --strip) --to OUT";
+    "kvloupe export FILE.kvt (--view ID [--step N | --steps A..B] [--lane NAME] [--size 1000x640] [--scale 2] [--compare OTHER.kvt] "
+    "[--with LANE] [--align step|token|time] | --trace | --results | --report | --cut A..B [--strip] | --strip) --to OUT";
 
 struct ViewOptions {
     QString view;
@@ -35,6 +37,10 @@ struct ViewOptions {
     LaneId lane{0};
     QSize size{1000, 640};
     double scale = 2;
+    std::shared_ptr<const Recording> other;  // what it is compared with; null: nothing
+    LaneId with{0};                          // of it
+    QString other_name;                      // "" where it is the recording itself
+    Alignment alignment = Alignment::step;
 };
 
 std::optional<std::size_t> whole_number(const std::string& text) {
@@ -101,8 +107,38 @@ Result<void> read_size(const Arguments& arguments, ViewOptions& options) {
     return {};
 }
 
+// --compare, --with, --align: another recording's lane of the same name, or another lane.
+Result<void> read_comparison(const Arguments& arguments, const std::shared_ptr<const Recording>& recording, ViewOptions& options) {
+    const auto file = arguments.value("--compare"), with = arguments.value("--with"), align = arguments.value("--align");
+    if (!file && !with) return align ? Result<void>(Error{"--align needs --compare or --with, what is aligned", ""}) : Result<void>();
+    options.other = recording;
+    if (file) {
+        const auto stored = open_recording(*file);
+        if (!stored) return stored.error();
+        options.other = stored->recording;
+        options.other_name = QFileInfo(QString::fromStdString(*file)).fileName();
+    }
+    const std::string own = recording->lane(options.lane).info().name;
+    const auto lane = known_lane(*options.other, with ? *with : own);
+    if (!lane && with) return lane.error();
+    options.with = lane ? *lane : LaneId(0);
+    if (!file && options.with == options.lane) return Error{"Lane '" + own + "' cannot be compared with itself", "Name another one (--with LANE)"};
+    const std::pair<const char*, Alignment> alignments[] = {{"step", Alignment::step}, {"token", Alignment::token}, {"time", Alignment::time}};
+    if (!align) return {};
+    for (const auto& [name, alignment] : alignments)
+        if (*align == name) {
+            options.alignment = alignment;
+            return {};
+        }
+    return Error{"'" + *align + "' is no alignment", "There are step, token, time"};
+}
+
 Result<void> export_view(const std::shared_ptr<const Recording>& recording, const ViewOptions& options, const std::string& to) {
     StepPictures pictures(recording, options.lane, options.view, options.size);
+    if (options.other) {
+        pictures.cursor().compareWith(options.other, options.with, options.alignment, options.other_name);
+        pictures.cursor().reference()->settle();
+    }
     const QString path = QString::fromStdString(to);
     const bool several = options.several;
     if (several && StepPictures::namesFolder(path) && !QDir().mkpath(path)) return Error{to + ": the folder cannot be made", "Choose another"};
@@ -150,7 +186,7 @@ Result<void> export_part(const StoredRecording& stored, const std::string& to, s
 
 int export_command(const std::vector<std::string>& words) {
     auto arguments = Arguments::parse(words, {{"--trace", "--results", "--report", "--strip"},
-                                              {"--view", "--step", "--steps", "--lane", "--size", "--scale", "--to", "--cut"},
+                                              {"--view", "--step", "--steps", "--lane", "--size", "--scale", "--compare", "--with", "--align", "--to", "--cut"},
                                               1,
                                               1,
                                               export_usage});
@@ -182,7 +218,7 @@ int export_command(const std::vector<std::string>& words) {
             if (!lane) return fail(lane.error().message(), exit_usage);
             options.lane = *lane;
         }
-        for (auto read : {read_steps(*arguments, recording->lane(options.lane).step_count(), options), read_size(*arguments, options)})
+        for (auto read : {read_steps(*arguments, recording->lane(options.lane).step_count(), options), read_size(*arguments, options), read_comparison(*arguments, recording, options)})
             if (!read) return fail(read.error().message(), exit_usage);
         written = export_view(recording, options, *to);
     } else if (arguments->has("--trace")) {

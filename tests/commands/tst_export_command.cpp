@@ -87,6 +87,20 @@ private Q_SLOTS:
         QCOMPARE(QImage(to).width(), 600);
     }
 
+    void whatAViewIsComparedWithIsInThePicture() {
+        const auto svg = [&](const QString& name, const QStringList& more) {
+            const QString to = m_folder.filePath(name);
+            const Said said = exported(QStringList{m_small, "--view", "pool", "--step", "5", "--to", to} + more);
+            if (said.status != exit_done) qFatal("%s", said.err.c_str());
+            return bytes_of(to);
+        };
+        const QString cut = recordings + QStringLiteral("cut-1.kvt");
+        const QByteArray alone = svg("alone.svg", {}), same = svg("same.svg", {"--compare", m_small}), other = svg("other.svg", {"--compare", cut});
+        QVERIFY(alone != other && same != other);
+        QVERIFY(other.contains("cut-1.kvt"));
+        QVERIFY(!alone.contains("cut-1.kvt"));
+    }
+
     void stepsAreASequenceInOrder() {
         const QString folder = m_folder.filePath("frames");
         QCOMPARE(exported({m_small, "--view", "pool", "--steps", "8..11", "--size", "300x200", "--to", folder + "/"}).status, exit_done);
@@ -148,6 +162,9 @@ private Q_SLOTS:
         QTest::newRow("no such step") << QStringList{"FILE", "--view", "pool", "--step", "99", "--to", "x.png"};
         QTest::newRow("a cut behind the end") << QStringList{"FILE", "--cut", "4..99", "--to", "x.kvt"};
         QTest::newRow("a cut backwards") << QStringList{"FILE", "--cut", "9..4", "--to", "x.kvt"};
+        QTest::newRow("nothing to align") << QStringList{"FILE", "--view", "pool", "--align", "token", "--to", "x.png"};
+        QTest::newRow("no alignment") << QStringList{"FILE", "--view", "pool", "--compare", m_small, "--align", "byte", "--to", "x.png"};
+        QTest::newRow("no such lane") << QStringList{"FILE", "--view", "pool", "--with", "nobody", "--to", "x.png"};
         QTest::newRow("no scale") << QStringList{"FILE", "--view", "pool", "--scale", "99", "--to", "x.png"};
     }
     void wrongUsageIsTwo() {
