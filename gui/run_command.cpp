@@ -73,6 +73,7 @@ int run_command(const std::vector<std::string>& words) {
     if (folder)
         if (const auto made = FileOutput(*folder).create_folder(); !made) return fail(made.error().message());
     SessionOptions options = session_options(*threads);
+    options.frames.memory_bytes = 0;  // it is never put back
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
     options.after_step = [&file] {

@@ -2,9 +2,10 @@
 //
 // A session that is put back to a key frame of its engine goes on as if it had never stopped: the oracle is an undisturbed run.
 #include "engine/serve/engine_frame.h"
+#include "tests/serve/failing_backend.h"
 #include "tests/serve/lane_models.h"
 #include "tests/serve/recorded.h"
-#include "tests/serve/wrapping_backend.h"
+#include "tests/support/texts.h"
 
 #include <set>
 
@@ -19,6 +20,7 @@ SessionOptions framed(std::uint32_t steps, Logits* tapped = nullptr) {
     made.find_model = [](const std::string& model) -> Result<std::shared_ptr<const Model>> {
         if (model == "generated") return generated_model({0, 0});
         if (model == "windows") return generated_model({0, 16});
+        if (model == "latents") return load_model(fixtures + "tiny-family/deepseek-v2-dense");
         return load_model(model == "bundled" ? fixtures + "tiny-gqa" : model);
     };
     made.frames.least_steps = steps;
@@ -124,6 +126,7 @@ std::vector<FrameCase> frame_cases() {
         {"the newest tokens in f16", R"("model": "generated", )" + one(R"("dtype": "kivi4", "residual": 16, "group": 16, "block_size": 16, "blocks": 40)") + crowd(3, 40),
          {K::allocate}},
         {"windows have tables of their own", R"("model": "windows", )" + one(R"("block_size": 4, "blocks": 60)") + crowd(4, 22), {K::null_block}},
+        {"latents", R"("model": "latents", )" + one(R"("block_size": 4, "blocks": 40)") + crowd(3, 22), {K::prefill}},
         {"scales per head, beside others", R"("lanes": [{"cache": {"block_size": 4, "blocks": 60, "dtype": "fp8_e4m3"}}, {"name": "int8", "cache": {"block_size": 8, "dtype": "int8", "blocks": 40}},
             {"name": "uncached", "kv_cache": false}, {"name": "swaps", "cache": {"block_size": 4, "blocks": 9}, "scheduler": {"preemption": "swap", "swap_blocks": 8}}], )" + samples,
          {K::fork}},
@@ -134,7 +137,8 @@ std::vector<FrameCase> frame_cases() {
             {"name": "swapping", "branch": {"of": "freed", "at_step": 12}, "scheduler": {"preemption": "swap", "swap_blocks": 12}},
             {"name": "fewer", "branch": {"of": "static", "at_step": 7}, "cache": {"blocks": 20}}], )" + crowd(6, 9), {K::free}},
         {"a branch waits for its parent's tokens", R"("seed": 5, "lanes": [{"name": "old", "cache": {"block_size": 4, "blocks": 60}},
-            {"name": "new", "branch": {"of": "old", "at_step": 13}, "cache": {"dtype": "int8"}}], )" + samples, {K::fork}},
+            {"name": "new", "branch": {"of": "old", "at_step": 13}, "cache": {"dtype": "int8"}},
+            {"name": "chosen", "branch": {"of": "old", "at_step": 8, "token": 60, "request": "a.0"}, "scheduler": {"policy": "priority"}}], )" + samples, {K::fork}},
     };
 }
 
@@ -260,6 +264,58 @@ public:
     Result<std::unique_ptr<HostBlocks>> host_blocks(const KvCache&, std::uint32_t) override { return Error{"there is no room", "Make some."}; }
 };
 
+// A step of broken logits ends what runs; the lane works again when the next request comes.
+void aFailureComesBackWithItsStep(Check& check) {
+    SessionOptions given = framed(1);
+    auto sabotage = std::make_shared<Sabotage>();
+    sabotage->nan_layer = 1;
+    sabotage->nan_row_token = 52;  // the 13th forced token of a
+    given.make_backend = [sabotage](const std::string& device) -> Result<std::unique_ptr<Backend>> {
+        auto real = make_backend(BackendOptions{device, 2});
+        if (!real) return real.error();
+        return std::unique_ptr<Backend>(std::make_unique<FailingBackend>(std::move(*real), sabotage));
+    };
+    auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 60}}], "requests": [)" + request("a", 2, 30) + "," +
+                         request("b", 6, 9, R"(, "arrival_step": 20)") + "]", given);
+    stepped(*s, 14);
+    const std::string failure = s->recording()->lane(lane0).failure();
+    CHECK_OR_SAY(contains(failure, "Step 13"), failure);
+    const auto ended = s->run_to_end();
+    CHECK_THAT(!ended && s->recording()->lane(lane0).failure().empty());
+    const auto before = s->recording();
+    for (const std::uint32_t step : {22u, 13u}) {
+        CHECK_RESULT(s->restart(step));
+        s->wait();
+        CHECK_EQUAL(s->replay_report()->computed_from, std::uint64_t(step + 1));
+        CHECK_EQUAL(s->recording()->lane(lane0).failure(), step == 13 ? failure : "");
+        const auto again = s->run_to_end();
+        CHECK_THAT(!again && again.error().sentence == ended.error().sentence);
+        CHECK_EQUAL(whole_difference(*before, *s->recording()), "");
+    }
+}
+
+// Values before they are stored are known from the frame's next step on.
+void aBlockThatIsLookedAtHoldsTheSame(Check& check) {
+    auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 60, "dtype": "int8"}}], "requests": [)" + request("a", 6, 30) + "]", framed(5));
+    const auto looked = [&] {
+        s->ask_block({lane0, 1, BlockId(3)});
+        s->wait();
+        return s->block_values();
+    };
+    looked();
+    stepped(*s, 17);
+    const auto then = looked();
+    CHECK_THAT(then->problem.empty() && then->keys.before_known() && then->before_since == std::uint64_t(0));
+    CHECK_RESULT(s->run_to_end());
+    CHECK_RESULT(s->restart(16));
+    s->wait();
+    CHECK_EQUAL(s->replay_report()->computed_from, std::uint64_t(15));
+    const auto now = looked();
+    CHECK_EQUAL(now->problem, "");
+    CHECK_THAT(now->keys.stored == then->keys.stored && now->values.stored == then->values.stored);
+    CHECK_THAT(!now->keys.before_known() && now->before_since == std::uint64_t(15));
+}
+
 void withoutRoomItIsComputedFromTheStart(Check& check, SessionOptions given) {
     auto s = session(R"("lanes": [{"cache": {"block_size": 4, "blocks": 60}}], "requests": [)" + request("a", 6, 30) + "]", std::move(given));
     CHECK_RESULT(s->run_to_end());
@@ -328,6 +384,8 @@ void aFrameIsDueWhenItIsWorthItsCost(Check& check) {
     frames.keep(std::move(asked), {});
     CHECK_EQUAL(frames.go_back(30, {1, 0})->end_step(), 20u);
     CHECK_EQUAL(frames.go_back(30, {0, 0})->end_step(), 16u);
+    frames.keep(std::make_unique<EngineFrame>(EngineFrame{{}, LogitComparison({}), "", 0, {0, 1}, 1}), {});
+    CHECK_EQUAL(frames.go_back(30, {0, 0})->end_step(), 16u);
     CHECK_THAT(frames.go_back(14, {}) == nullptr);
 }
 
@@ -345,6 +403,8 @@ std::vector<Row> kvloupe::test::rows() {
                              {"what was asked for is asked for again: a frame in every 8th", [](Check& check) { whatWasAskedForIsAskedForAgain(check, 8); }},
                              {"what was asked for is asked for again: one frame before", [](Check& check) { whatWasAskedForIsAskedForAgain(check, 20); }},
                              {"what came later is forgotten", whatCameLaterIsForgotten},
+                             {"a failure comes back with its step", aFailureComesBackWithItsStep},
+                             {"a block that is looked at holds the same", aBlockThatIsLookedAtHoldsTheSame},
                              {"without room on the device it is computed from the start", [broken](Check& check) { withoutRoomItIsComputedFromTheStart(check, broken); }},
                              {"without room in the budget it is computed from the start", [small](Check& check) { withoutRoomItIsComputedFromTheStart(check, small); }},
                              {"frames beyond the budget are thinned out", framesBeyondTheBudgetAreThinnedOut},
