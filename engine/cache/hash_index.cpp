@@ -36,9 +36,9 @@ std::unique_ptr<PrefixIndex> HashIndex::clone(BlockPool& pool, const CacheManage
 }
 
 std::uint64_t HashIndex::bytes() const {
-    const std::uint64_t pages = static_cast<std::uint64_t>(m_tokens.size()) - static_cast<std::uint64_t>(std::count(m_tokens.begin(), m_tokens.end(), nullptr));
-    return m_entries.size() * sizeof(Entry) + (m_truth.size() + m_exact.size()) * sizeof(BlockHash) + m_buckets.size() * sizeof(std::uint32_t) +
-           pages * page_blocks * m_options.block_size * sizeof(TokenId);
+    const auto pages = static_cast<std::uint64_t>(std::count_if(m_tokens.begin(), m_tokens.end(), [](const auto& page) { return page != nullptr; }));
+    return m_entries.size() * sizeof(Entry) + (m_truth.size() + m_exact.size()) * sizeof(BlockHash) +
+           m_buckets.size() * sizeof(std::uint32_t) + pages * page_blocks * m_options.block_size * sizeof(TokenId);
 }
 
 HashChain HashIndex::truth_of(const CacheSequence& sequence, std::uint32_t blocks) const {

@@ -152,7 +152,8 @@ void LaneWriter::copy_step(const LaneRecord& before, const StepRecord& step) {
     }
     for (std::uint64_t i = step.attention.begin; i < step.attention.end; ++i) {
         const AttentionRow& row = before.attention()[i];
-        for (std::uint64_t k = 0; k < row.key_count; ++k) m_record.m_attention_weights.push_back(before.attention_weights()[row.weights_begin + k]);
+        for (std::uint64_t k = 0; k < row.key_count; ++k)
+            m_record.m_attention_weights.push_back(before.attention_weights()[row.weights_begin + k]);
         m_record.m_attention.push_back(row);
         m_attention_bytes += sizeof(AttentionRow) + row.key_count * sizeof(float);
     }

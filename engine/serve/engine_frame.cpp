@@ -56,7 +56,8 @@ void EngineFrames::thin_out() {
 
 const EngineFrame* EngineFrames::go_back(std::uint32_t step, const AskedSoFar& asked) {
     const auto later = std::find_if(m_frames.begin(), m_frames.end(), [&](const auto& frame) {
-        return frame->end_step() > step + std::uint64_t{1} || frame->asked.submitted > asked.submitted || frame->asked.actions > asked.actions;
+        return frame->end_step() > step + std::uint64_t{1} || frame->asked.submitted > asked.submitted ||
+               frame->asked.actions > asked.actions;
     });
     for (auto frame = later; frame != m_frames.end(); ++frame) m_bytes -= (*frame)->bytes;
     m_frames.erase(later, m_frames.end());

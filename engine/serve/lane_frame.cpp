@@ -46,9 +46,10 @@ Result<LaneFrame> Lane::frame() const {
     frame.pages = m_pages.taken();
     const std::uint64_t page_bytes = backend.page_bytes(*m_cache_memory);
     frame.page_contents.resize(frame.pages.size() * page_bytes);
-    for (std::size_t i = 0; i < frame.pages.size(); ++i)
-        if (auto saved = backend.save_page(*m_cache_memory, frame.pages[i], std::span(frame.page_contents).subspan(i * page_bytes, page_bytes)); !saved)
-            return saved.error();
+    for (std::size_t i = 0; i < frame.pages.size(); ++i) {
+        const std::span<std::byte> to = std::span(frame.page_contents).subspan(i * page_bytes, page_bytes);
+        if (auto saved = backend.save_page(*m_cache_memory, frame.pages[i], to); !saved) return saved.error();
+    }
     return frame;
 }
 
@@ -69,10 +70,10 @@ Result<void> Lane::restore(const LaneFrame& frame, LaneWriter& writer) {
         for (std::uint32_t i = 0; i < frame.swapped.size(); ++i)
             std::ranges::copy(frame.swapped_contents->contents(i), m_host_memory->contents(frame.swapped[i]).begin());
         const std::uint64_t page_bytes = backend.page_bytes(*m_cache_memory);
-        for (std::size_t i = 0; i < frame.pages.size(); ++i)
-            if (auto back = backend.restore_page(*m_cache_memory, frame.pages[i], std::span(frame.page_contents).subspan(i * page_bytes, page_bytes));
-                !back)
-                return back;
+        for (std::size_t i = 0; i < frame.pages.size(); ++i) {
+            const std::span<const std::byte> from = std::span(frame.page_contents).subspan(i * page_bytes, page_bytes);
+            if (auto back = backend.restore_page(*m_cache_memory, frame.pages[i], from); !back) return back;
+        }
     }
     return m_setup.audit || m_setup.poison ? audit_cache() : Result<void>();
 }

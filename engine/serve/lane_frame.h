@@ -2,8 +2,8 @@
 //
 // LaneFrame: a lane as it was at the end of a step, in main memory: its life, the bytes that lie in its pool, and where its recording
 // stood. Blocks that nobody owns and nobody can hit are left out: they are written before they are read.
-// Not in it, because steps do not depend on it: activations, a lane without a cache's scratch, captured passes; the copy of values before they
-// were stored (ShadowCache), which begins anew; scales per tensor or head, which stay in the pool once they are taken.
+// Not in it, because steps do not depend on it: activations, the scratch of a lane without a cache, captured passes; the copy of values
+// before they were stored (ShadowCache), which begins anew; scales per tensor or head, which stay in the pool once they are taken.
 #pragma once
 
 #include "engine/backend.h"
