@@ -218,7 +218,7 @@ std::vector<Row> session_rows(const BackendSubject& subject) {
     stories.push_back({"what does not fit is computed again", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}") +
                            requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::preempt}});
-    stories.push_back({"a session is put back to a key frame while a sequence is swapped out", "tiny-gqa",
+    stories.push_back({"a session that swaps is put back to a key frame", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8}", "{\"preemption\": \"swap\", \"swap_blocks\": 16}") +
                            requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::swap_out, EventKind::swap_in}, false, true});
     stories.push_back({"a window of 12", "tiny-gqa", lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12}") + requests(three)});
