@@ -111,6 +111,9 @@ public:
     virtual ~HostBlocks() = default;
     virtual std::uint32_t count() const = 0;
     virtual std::uint64_t bytes() const = 0;  // as allocated
+    // The bytes of one block as they lie there, the same for all host blocks of one cache. After synchronise() they are what was
+    // swapped out.
+    virtual std::span<std::byte> contents(std::uint32_t block) const = 0;
 };
 
 // Everything an operation needs to know about the rows of a step. Rows of one sequence are consecutive and ascending in
@@ -310,6 +313,11 @@ public:
     virtual void seal_block(KvCache& cache, std::uint32_t block, std::uint32_t page) = 0;
     // Copies `tokens` slots from the start of one f16 page to another.
     virtual void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) = 0;
+    // A whole f16 page of all layers to main memory and back, as it lies there: page_bytes(), 0 where no layer keeps a residual.
+    // Both wait. Errors: the device's.
+    virtual std::uint64_t page_bytes(const KvCache& cache) const = 0;
+    virtual Result<void> save_page(const KvCache& cache, std::uint32_t page, std::span<std::byte> to) = 0;
+    virtual Result<void> restore_page(KvCache& cache, std::uint32_t page, std::span<const std::byte> from) = 0;
     // What the first `tokens` slots of a block hold, expanded to f32: keys (kv_heads, tokens, key_dim), values likewise. page:
     // page + 1 where it is kept in f16, else 0. Waits. Errors: the device's.
     virtual Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block,

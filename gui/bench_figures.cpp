@@ -156,6 +156,7 @@ Result<BenchFigures> measure_model(const std::string& name, ModelSource source, 
     }
     for (int repeat = 0; repeat < std::max(1, options.repeats); ++repeat) {
         SessionOptions session_choice = session_options(options.threads);
+        session_choice.frames.memory_bytes = 0;  // it is never put back
         session_choice.find_model = source;
         auto session = Session::create(scenario, std::move(session_choice));
         if (!session) return session.error();

@@ -113,6 +113,7 @@ int branch_command(const std::vector<std::string>& given) {
         if (const auto made = FileOutput(*folder).create_folder(); !made) return fail(made.error().message());
 
     SessionOptions options = session_options(*threads);
+    options.frames.memory_bytes = 0;  // it is never put back
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
     options.after_step = [&file] {
         if (file) file->wait_for_room();

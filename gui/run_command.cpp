@@ -79,6 +79,7 @@ int run_command(const std::vector<std::string>& words) {
     if (record)
         if (const auto free = check_free(*record); !free) return fail(free.error().message());
     SessionOptions options = session_options(*threads);
+    options.frames.memory_bytes = 0;  // it is never put back
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
     options.after_step = [&file] {

@@ -73,8 +73,8 @@ public:
     Result<Scenario> replayableScenario() const;
     // As JSON for a recording file; of a file what it holds; "" where there is none.
     std::string scenarioJson() const;
-    // Restart from here: the session, or one made from the open file, computes steps 0 … step again and pauses; replayed() tells how
-    // it went. Returns why it cannot be, "" if it can.
+    // Restart from here: the session is put back to the step from its nearest key frame (Session::restart), or one made from the open
+    // file computes steps 0 … step again; it pauses there, and replayed() tells how it went. Returns why it cannot be, "" if it can.
     QString restart(int step);
     // A session with one lane more that continues one of those that are open; all are computed again up to where they stood, and the
     // cursor goes to the branch's first step. Returns why it cannot be, "" if it can.

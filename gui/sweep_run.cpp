@@ -84,6 +84,7 @@ Result<SweepResult> runLengthSweep(const SweepOptions& options, std::stop_token 
                                    const std::function<void(double, const std::string&)>& progress) {
     if (options.lengths.empty()) return Error{"The sweep has no lengths", "Give at least one."};
     SessionOptions session_choice = session_options(static_cast<unsigned>(std::max(options.threads, 0)));
+    session_choice.frames.memory_bytes = 0;  // it is never put back
     auto model = session_choice.find_model(options.model);
     if (!model) return model.error();
     SweepOptions bounded = options;

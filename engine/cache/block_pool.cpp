@@ -16,6 +16,13 @@ BlockPool::BlockPool(std::uint32_t blocks, FreeOrder order, std::span<const Bloc
         if (!m_blocks[id].linked()) link_between(m_blocks[sentinel()].previous, id, sentinel());
 }
 
+BlockPool::BlockPool(const BlockPool& other)
+    : m_blocks(other.m_blocks), m_hashes(new BlockHash[other.size()]), m_age(other.m_age), m_order(other.m_order), m_free(other.m_free),
+      m_free_hashed(other.m_free_hashed), m_held(other.m_held), m_extra_references(other.m_extra_references) {
+    for (std::uint32_t id = 0; id < size(); ++id)
+        if (hashed(BlockId{id})) m_hashes[id] = other.m_hashes[id];
+}
+
 std::optional<BlockId> BlockPool::take(bool* evicted) {
     const std::uint32_t head = m_blocks[sentinel()].next;
     if (head == sentinel()) return std::nullopt;

@@ -38,6 +38,9 @@ public:
     // `blocks` >= 2. Block 0 becomes the null block, so that blocks - 1 are usable. The queue starts with `first`
     // (distinct, not the null block), then all others ordered by id.
     explicit BlockPool(std::uint32_t blocks, FreeOrder order = FreeOrder::vllm, std::span<const BlockId> first = {});
+    BlockPool(const BlockPool& other);
+    BlockPool& operator=(const BlockPool&) = delete;
+    std::uint64_t bytes() const { return m_blocks.size() * (sizeof(Block) + sizeof(BlockHash)); }  // that a copy takes
 
     std::uint32_t size() const { return static_cast<std::uint32_t>(m_blocks.size() - 1); }  // null block included
     std::uint32_t usable() const { return size() - 1; }

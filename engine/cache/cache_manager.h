@@ -160,6 +160,12 @@ public:
     // block or sequence and values.
     virtual Result<void> audit() const = 0;
 
+    // The same manager once more, to the last detail of its queues and indexes; nobody listens to it.
+    virtual std::unique_ptr<CacheManager> clone() const = 0;
+    virtual std::uint64_t bytes() const = 0;  // that a clone takes, about
+    // Ids of the host blocks that hold something.
+    virtual std::vector<std::uint32_t> taken_host_blocks() const { return {}; }
+
     // Other rules from now on; what is where stays there.
     virtual void set_rules(std::uint32_t watermark_blocks, FreeOrder free_order, RadixEviction radix_eviction) {
         m_options.watermark_blocks = watermark_blocks;
@@ -171,6 +177,7 @@ public:
 
 protected:
     explicit CacheManager(CacheManagerOptions options) : m_options(std::move(options)) {}
+    CacheManager(const CacheManager& other) : m_options(other.m_options) {}
 
     CacheManagerOptions m_options;
     CacheListener* m_listener = nullptr;

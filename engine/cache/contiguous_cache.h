@@ -56,6 +56,10 @@ public:
     std::optional<BlockHash> hash(BlockId) const override { return std::nullopt; }
     std::vector<BlockId> free_order(std::size_t limit = SIZE_MAX) const override;
     SlotCounts count_slots(std::span<const SlotHolder> holders, std::uint64_t waiting_slots) const override;
+    std::unique_ptr<CacheManager> clone() const override { return std::make_unique<ContiguousCache>(*this); }
+    std::uint64_t bytes() const override {
+        return m_owner.size() * (sizeof(SequenceId) + sizeof(BlockId)) + m_regions.size() * sizeof(Region);
+    }
     Result<void> audit() const override;
 
     // Slots that a sequence's run is requested for when `needed` must be there now.

@@ -20,6 +20,27 @@ HashIndex::HashIndex(BlockPool& pool, const CacheManagerOptions& options)
     if (options.hash_bits < 256) m_exact.resize(pool.size());
 }
 
+std::unique_ptr<PrefixIndex> HashIndex::clone(BlockPool& pool, const CacheManagerOptions& options, const Sequences&) const {
+    auto copy = std::make_unique<HashIndex>(pool, options);
+    copy->m_entries = m_entries;
+    copy->m_truth = m_truth;
+    copy->m_buckets = m_buckets;
+    copy->m_exact = m_exact;
+    const std::size_t page = std::size_t{page_blocks} * m_options.block_size;
+    for (std::size_t i = 0; i < m_tokens.size(); ++i) {
+        if (!m_tokens[i]) continue;
+        copy->m_tokens[i] = std::make_unique<TokenId[]>(page);
+        std::copy_n(m_tokens[i].get(), page, copy->m_tokens[i].get());
+    }
+    return copy;
+}
+
+std::uint64_t HashIndex::bytes() const {
+    const auto pages = static_cast<std::uint64_t>(std::count_if(m_tokens.begin(), m_tokens.end(), [](const auto& page) { return page != nullptr; }));
+    return m_entries.size() * sizeof(Entry) + (m_truth.size() + m_exact.size()) * sizeof(BlockHash) +
+           m_buckets.size() * sizeof(std::uint32_t) + pages * page_blocks * m_options.block_size * sizeof(TokenId);
+}
+
 HashChain HashIndex::truth_of(const CacheSequence& sequence, std::uint32_t blocks) const {
     HashChain chain;
     chain.extend({m_options.block_size, 256, true, false}, sequence.tokens, sequence.keys, blocks);

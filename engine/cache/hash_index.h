@@ -26,6 +26,8 @@ public:
     void forget(BlockId block) override;
     void evict(BlockId block, std::vector<Event>& events) override;
     void reset(std::vector<Event>& events) override;
+    std::unique_ptr<PrefixIndex> clone(BlockPool& pool, const CacheManagerOptions& options, const Sequences& sequences) const override;
+    std::uint64_t bytes() const override;
     Result<void> audit() const override;
 
     static HashChain::Rules rules(const CacheManagerOptions& options);

@@ -36,6 +36,32 @@ PagedCache::PagedCache(CacheManagerOptions options)
     else m_index = std::make_unique<HashIndex>(m_pool, m_options);
 }
 
+PagedCache::PagedCache(const PagedCache& other)
+    : CacheManager(other), m_pool(other.m_pool), m_host(other.m_host), m_all_full(other.m_all_full), m_swapped(other.m_swapped),
+      m_matched(other.m_matched), m_matched_chain(other.m_matched_chain), m_version(other.m_version) {
+    for (const auto& sequence : other.m_sequences) m_sequences.push_back(sequence ? std::make_unique<PagedSequence>(*sequence) : nullptr);
+    if (other.m_index) m_index = other.m_index->clone(m_pool, m_options, m_sequences);
+}
+
+std::uint64_t PagedCache::bytes() const {
+    std::uint64_t bytes = m_pool.bytes() + m_sequences.size() * sizeof(m_sequences[0]);
+    for (const auto& sequence : m_sequences) {
+        if (!sequence) continue;
+        bytes += sizeof *sequence + sequence->chain.size() * sizeof(BlockHash);
+        for (const PagedSequence::Group& group : sequence->groups) bytes += sizeof group + group.table.size() * sizeof(BlockId);
+    }
+    return bytes + (m_index ? m_index->bytes() : 0);
+}
+
+std::vector<std::uint32_t> PagedCache::taken_host_blocks() const {
+    std::vector<std::uint32_t> taken;
+    for (const auto& [sequence, swapped] : m_swapped)
+        for (const std::vector<std::uint32_t>& group : swapped.host)
+            for (const std::uint32_t block : group)
+                if (block != no_host) taken.push_back(block);
+    return taken;
+}
+
 PagedSequence& PagedCache::make(SequenceId sequence) {
     if (sequence.value >= m_sequences.size()) m_sequences.resize(sequence.value + std::size_t{1});
     auto& state = m_sequences[sequence.value];

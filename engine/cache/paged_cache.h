@@ -25,6 +25,7 @@ class PagedCache final : public CacheManager {
 public:
     // Checked options (CacheManager::create).
     explicit PagedCache(CacheManagerOptions options);
+    PagedCache(const PagedCache& other);
 
     std::uint32_t used_blocks() const override { return m_pool.used_count(); }
     std::uint32_t cached_blocks() const override { return m_pool.cached_count(); }
@@ -48,6 +49,9 @@ public:
     std::vector<BlockId> free_order(std::size_t limit) const override { return m_pool.free_order(limit); }
     SlotCounts count_slots(std::span<const SlotHolder> holders, std::uint64_t waiting_slots) const override;
     Result<void> audit() const override;
+    std::unique_ptr<CacheManager> clone() const override { return std::make_unique<PagedCache>(*this); }
+    std::uint64_t bytes() const override;
+    std::vector<std::uint32_t> taken_host_blocks() const override;
     void set_rules(std::uint32_t watermark_blocks, FreeOrder free_order, RadixEviction radix_eviction) override {
         CacheManager::set_rules(watermark_blocks, free_order, radix_eviction);
         m_pool.set_order(free_order);

@@ -9,6 +9,7 @@
 #include "engine/record/event.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace kvloupe {
@@ -74,6 +75,12 @@ public:
 
     // The order in which held blocks go from now on.
     virtual void set_eviction(RadixEviction) {}
+
+    // The same over a copy of the pool and of the sequences (index: SequenceId), which outlive it as the options do. Nobody listens
+    // to it.
+    using Sequences = std::vector<std::unique_ptr<PagedSequence>>;
+    virtual std::unique_ptr<PrefixIndex> clone(BlockPool& pool, const CacheManagerOptions& options, const Sequences& sequences) const = 0;
+    virtual std::uint64_t bytes() const = 0;  // that a clone takes, about
 
     // Error: the first entry that does not hold.
     virtual Result<void> audit() const = 0;

@@ -24,6 +24,15 @@ RadixIndex::RadixIndex(BlockPool& pool, const CacheManagerOptions& options)
     : m_pool(pool), m_options(options), m_rules{options.block_size, options.hash_bits, options.tag_extra_keys, false},
       m_tree(options.block_size, options.radix_eviction) {}
 
+std::unique_ptr<PrefixIndex> RadixIndex::clone(BlockPool& pool, const CacheManagerOptions& options, const Sequences& sequences) const {
+    auto copy = std::make_unique<RadixIndex>(pool, options);
+    copy->m_tree = m_tree;
+    copy->m_tree.set_listener(nullptr);
+    copy->m_owners = m_owners;
+    for (std::size_t i = 0; i < m_owners.size(); ++i) copy->m_owners[i].state = m_owners[i].state ? sequences[i].get() : nullptr;
+    return copy;
+}
+
 RadixIndex::Owner& RadixIndex::owner_of(SequenceId sequence, PagedSequence& state) {
     if (sequence.value >= m_owners.size()) m_owners.resize(sequence.value + std::size_t{1});
     Owner& owner = m_owners[sequence.value];

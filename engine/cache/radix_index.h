@@ -51,6 +51,8 @@ public:
     void evict(BlockId block, std::vector<Event>& events) override;
     void reset(std::vector<Event>& events) override;
     void set_eviction(RadixEviction eviction) override { m_tree.set_policy(eviction); }
+    std::unique_ptr<PrefixIndex> clone(BlockPool& pool, const CacheManagerOptions& options, const Sequences& sequences) const override;
+    std::uint64_t bytes() const override { return m_tree.bytes() + m_owners.size() * sizeof(Owner); }
     Result<void> audit() const override;
 
     const RadixTree& tree() const { return m_tree; }

@@ -327,6 +327,12 @@ void RadixTree::set_policy(RadixEviction policy) {
     for (const std::uint32_t leaf : leaves) queue(leaf);
 }
 
+std::uint64_t RadixTree::bytes() const {
+    const std::uint64_t pages = m_total / m_page_size;
+    return m_nodes.size() * (sizeof(Node) + 128) + m_total * sizeof(TokenId) + pages * (sizeof(BlockId) + sizeof(BlockHash)) +
+           m_node_of.size() * sizeof(std::uint32_t);
+}
+
 RadixTree::Rank RadixTree::rank(std::uint32_t id) const {
     const Node& node = m_nodes[id];
     switch (m_policy) {

@@ -112,6 +112,7 @@ public:
     // Nodes in depth-first order, children by age of their edge; the root first.
     std::vector<RadixNodeId> walk() const;
     RadixNodeView view(RadixNodeId node) const;
+    std::uint64_t bytes() const;  // that a copy takes, about
     const std::string& extra_key(RadixNodeId node) const;  // of a child of the root: its adapter and salt, encoded
 
     // Structure, counters and order of eviction against each other. Error: the first that does not hold.

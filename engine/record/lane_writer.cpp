@@ -120,6 +120,49 @@ void LaneWriter::publish(StepRecord counters) {
     m_state.begin_step(counters.step.value + 1);  // what happens between two steps belongs to the second
 }
 
+LaneMark LaneWriter::mark() const {
+    return {m_record.m_steps.size(), m_record.m_sequences.size(), m_record.m_strings.size(), m_record.dropped_attention_rows()};
+}
+
+void LaneWriter::begin_with(const LaneRecord& before, const LaneMark& mark) {
+    for (std::uint64_t i = 0; i < mark.sequences; ++i) add_sequence(before.sequences()[i]);
+    for (std::uint64_t i = 0; i < mark.strings; ++i) intern(before.strings()[i]);
+    std::uint64_t stages = 0;
+    for (std::uint64_t i = 0; i < before.staged_steps().size() && before.staged_steps()[i].step < mark.steps; ++i) {
+        const LaneRecord::StageRange of = before.staged_steps()[i];
+        for (; stages < of.range.end; ++stages) m_record.m_stages.push_back(before.stages()[stages]);
+        m_record.m_stage_ranges.push_back(of);
+    }
+    for (std::uint64_t i = 0; i < mark.steps; ++i) copy_step(before, before.step(i));
+    m_record.m_dropped_attention_rows.store(mark.dropped_attention_rows, std::memory_order_relaxed);
+}
+
+// Logs begin alike, so ranges stay as they are.
+void LaneWriter::copy_step(const LaneRecord& before, const StepRecord& step) {
+    for (std::uint64_t i = step.events.begin; i < step.events.end; ++i) {
+        m_state.apply(before.events()[i]);
+        m_record.m_events.push_back(before.events()[i]);
+        ++m_events_since_key_frame;
+    }
+    for (std::uint64_t i = step.tokens.begin; i < step.tokens.end; ++i) {
+        const TokenRecord& token = before.tokens()[i];
+        for (std::uint64_t k = 0; k < token.alternative_count; ++k)
+            m_record.m_alternatives.push_back(before.alternatives()[token.alternatives_begin + k]);
+        m_record.m_tokens.push_back(token);
+    }
+    for (std::uint64_t i = step.attention.begin; i < step.attention.end; ++i) {
+        const AttentionRow& row = before.attention()[i];
+        for (std::uint64_t k = 0; k < row.key_count; ++k)
+            m_record.m_attention_weights.push_back(before.attention_weights()[row.weights_begin + k]);
+        m_record.m_attention.push_back(row);
+        m_attention_bytes += sizeof(AttentionRow) + row.key_count * sizeof(float);
+    }
+    keep_key_frame(step.step.value);
+    m_step = step;
+    m_record.m_steps.push_back(step);
+    m_state.begin_step(step.step.value + 1);
+}
+
 void LaneWriter::keep_key_frame(std::uint64_t step) {
     const std::uint64_t passed = m_events_since_key_frame + (step - m_key_frame_step) / steps_per_event;
     if (passed < min_key_frame_distance || passed * sizeof(Event) * key_frame_factor < m_state.made_bytes()) return;

@@ -25,6 +25,17 @@ void RecordingWriter::lanes_complete() {
     for (auto& lane : m_lanes) lane->m_attention_budget = share;
 }
 
+void RecordingWriter::begin_with(const Recording& before, std::span<const LaneMark> marks) {
+    std::uint64_t passed = 0;
+    for (std::size_t i = 0; i < m_lanes.size(); ++i) {
+        m_lanes[i]->begin_with(*before.m_lanes[i], marks[i]);
+        const StepRecord& last = m_lanes[i]->m_step;
+        passed = std::max(passed, last.start_ns + last.duration_ns);
+    }
+    m_start = std::chrono::steady_clock::now() - std::chrono::nanoseconds(passed);
+    for (auto& lane : m_lanes) lane->m_session_start = m_start;
+}
+
 RequestId RecordingWriter::add_request(RequestInfo info) {
     return RequestId(static_cast<std::uint32_t>(m_recording->m_requests.push_back(std::move(info))));
 }

@@ -17,6 +17,13 @@
 
 namespace kvloupe {
 
+// Where a lane's recording stood after a step: as much of it is the beginning of another recording (begin_with).
+struct LaneMark {
+    std::uint64_t steps = 0;
+    std::uint64_t sequences = 0, strings = 0;  // their logs name no steps
+    std::uint64_t dropped_attention_rows = 0;
+};
+
 // Ranges of a step begin where those of the step before ended, so what was appended between two steps (an arrival, a
 // cancellation) belongs to the next step and nothing is lost.
 //
@@ -47,6 +54,8 @@ public:
     void fail_step(StepRecord counters, std::string reason);
     void set_failure(std::string reason);
 
+    LaneMark mark() const;                              // between steps
+
     const LaneState& state() const { return m_state; }  // after the events so far
     std::uint64_t elapsed_ns() const;                   // since the session's clock started
     std::size_t next_step() const { return m_record.step_count(); }
@@ -57,6 +66,8 @@ private:
 
     std::uint64_t now_ns() const;  // since the session's clock started
     void publish(StepRecord counters);
+    void begin_with(const LaneRecord& before, const LaneMark& mark);
+    void copy_step(const LaneRecord& before, const StepRecord& step);
     void keep_key_frame(std::uint64_t step);
 
     LaneRecord& m_record;
@@ -80,6 +91,10 @@ public:
     // Before the first step only.
     LaneWriter& add_lane(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary);
     void lanes_complete();  // divides the attention budget
+
+    // Before the first step, of a recording of the same lanes and requests: its steps up to the marks (lanes) are this one's too, with
+    // their times; the clock goes on behind them. `before` has been recorded in this program: its logs are in memory.
+    void begin_with(const Recording& before, std::span<const LaneMark> marks);
 
     RequestId add_request(RequestInfo info);
     // Reason and focus first, then the phase.

@@ -15,12 +15,11 @@
 #include "engine/serve/cache_shape.h"
 #include "engine/serve/decoder.h"
 #include "engine/serve/device_model.h"
+#include "engine/serve/lane_frame.h"
 #include "engine/serve/logit_comparison.h"
 #include "engine/serve/logit_row.h"
 #include "engine/serve/position_tap.h"
-#include "engine/serve/residual_pages.h"
 #include "engine/serve/sampler.h"
-#include "engine/serve/scheduler.h"
 
 #include <map>
 #include <memory>
@@ -63,7 +62,7 @@ struct StepContext {
     const BranchTokens* inherited = nullptr;       // of a branch: what it takes from its parent
 };
 
-class Lane {
+class Lane : private LaneLife {
 public:
     // Takes the pool's memory. Errors: the backend's; policies that contradict each other.
     static Result<std::unique_ptr<Lane>> create(LaneSetup setup);
@@ -98,6 +97,12 @@ public:
     // Why the last step failed.
     const std::string& failure() const { return m_failure; }
 
+    // What it is now with its pool's bytes, between steps. Errors: the device's; a device without memory for it.
+    Result<LaneFrame> frame() const;
+    std::uint64_t frame_bytes() const;  // that a frame takes, about
+    // Goes on as it was then; the steps before are in the writer. Errors: the device's; the cache's invariants where they are checked.
+    Result<void> restore(const LaneFrame& frame, LaneWriter& writer);
+
     // The cache's invariants (CACHE_SEMANTICS 1.1); a lane without a cache always passes.
     Result<void> audit_cache() const;
     const CacheManager* cache() const { return m_cache.get(); }
@@ -106,6 +111,9 @@ public:
 
 private:
     Lane(LaneSetup setup, CacheShape shape);
+
+    // lane_frame.cpp
+    std::vector<std::uint32_t> filled_blocks() const;
 
     // lane.cpp
     Result<Schedule> schedule();
@@ -222,21 +230,7 @@ private:
     std::string m_shadow_problem;                         // why there is none although somebody has
     std::unique_ptr<LatentExpansion> m_shown_expansion;   // of blocks that were looked at; may be null
 
-    // Since begin().
-    LaneWriter* m_writer = nullptr;
-    std::unique_ptr<CacheManager> m_cache;       // null without a cache
-    ResidualPages m_pages;                       // empty unless a layer keeps a residual
-    std::unique_ptr<Scheduler> m_scheduler;
-    std::vector<std::unique_ptr<Request>> m_requests;
-    std::map<std::string, Request*> m_by_name;   // sequences by their own names
-    std::map<std::pair<std::uint32_t, std::uint32_t>, Request*> m_coming;  // by arrival step, then order
-    std::vector<Request*> m_ended_in_batch;      // static batching: ended, their blocks stay
-    std::map<RequestId, BeamGroup> m_beams;
-    std::vector<ScenarioAction> m_actions;       // by step; taken from the end
-    SchedulerOptions m_scheduling;               // of the step in progress
-    std::size_t m_next_rules = 0;                // of m_setup.rules
-    bool m_chosen = false;                       // the branch's token was taken
-    std::uint32_t m_step = 0;
+    LaneWriter* m_writer = nullptr;  // since begin()
 
     // Of the step in progress.
     const BranchTokens* m_inherited = nullptr;   // may be null
@@ -253,8 +247,6 @@ private:
     std::uint64_t m_sample_ns = 0;
     std::uint32_t m_sampled = 0;
     std::uint32_t m_summarised = 0;   // of them: from a summary
-    std::string m_failure;
-    bool m_failed_last = false;
     bool m_preempted_by_action = false;
 };
 

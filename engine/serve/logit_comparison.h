@@ -47,6 +47,8 @@ public:
     // Whether the lane's logits are held against another lane's, or another lane's against them.
     bool compares(LaneId lane) const { return m_reference[lane.value].valid() || m_followers[lane.value] > 0; }
 
+    std::uint64_t bytes() const { return m_bytes; }  // of the logits that are kept
+
     // The first lane with the same weights, none for a lane that has none before it.
     LaneId reference_of(LaneId lane) const { return m_reference[lane.value]; }
 

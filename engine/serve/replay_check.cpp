@@ -43,7 +43,11 @@ std::string ReplayReport::sentence() const {
 ReplayCheck::ReplayCheck(std::shared_ptr<const Recording> before, const Recording& now) : m_before(std::move(before)) {
     for (std::uint32_t b = 0; b < m_before->lanes().size(); ++b)
         for (std::uint32_t n = 0; n < now.lanes().size(); ++n)
-            if (m_before->lanes()[b]->info().name == now.lanes()[n]->info().name) m_pairs.push_back({b, n, 0, false});
+            if (m_before->lanes()[b]->info().name == now.lanes()[n]->info().name)
+                m_pairs.push_back({b, n, now.lanes()[n]->step_count(), false});
+    std::size_t kept = SIZE_MAX;
+    for (const auto& lane : now.lanes()) kept = std::min(kept, lane->step_count());
+    m_report.computed_from = now.lanes().empty() ? 0 : kept;
 }
 
 void ReplayCheck::compare(const Recording& now) {

@@ -14,6 +14,7 @@
 namespace kvloupe {
 
 struct ReplayReport {
+    std::uint64_t computed_from = 0;                  // the first step that was computed again; those before it were kept
     std::uint64_t steps = 0, tokens = 0, logits = 0;  // that were compared, of all lanes
     std::string first_difference;                     // of tokens or events, else of logits; a sentence, or ""
     double largest_logit_difference = 0;              // up to there
@@ -28,7 +29,8 @@ struct ReplayReport {
 
 class ReplayCheck {
 public:
-    // Lanes are held against those of the same name; others are not compared.
+    // Lanes are held against those of the same name; others are not compared. Steps that `now` has already are copies and are not
+    // compared either.
     ReplayCheck(std::shared_ptr<const Recording> before, const Recording& now);
 
     const Recording& before() const { return *m_before; }

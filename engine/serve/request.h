@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace kvloupe {
@@ -80,5 +81,8 @@ struct Request {
         return {sequence, tokens, prompt_tokens, slots_needed(), {adapter, salt}, priority};
     }
 };
+
+// Requests and their copies; null is its own.
+using RequestCopies = std::unordered_map<const Request*, Request*>;
 
 }  // namespace kvloupe

@@ -10,6 +10,13 @@ ResidualPages::ResidualPages(std::uint32_t blocks, std::uint32_t pages) : m_page
     for (std::uint32_t page = pages; page-- > 0;) m_free.push_back(page);
 }
 
+std::vector<std::uint32_t> ResidualPages::taken() const {
+    std::vector<std::uint32_t> taken;
+    for (const std::uint32_t page : m_page_of)
+        if (page > 0) taken.push_back(page - 1);
+    return taken;
+}
+
 bool ResidualPages::take(BlockId block) {
     if (m_free.empty()) return false;
     m_page_of[block.value] = m_free.back() + 1;

@@ -23,6 +23,9 @@ public:
     std::uint32_t page_of(BlockId block) const { return empty() ? 0 : m_page_of[block.value]; }
     bool sealed(BlockId block) const { return !empty() && m_sealed[block.value]; }
 
+    // Pages that stand for a block.
+    std::vector<std::uint32_t> taken() const;
+
     // False where no page is free. The block has none and is not sealed.
     bool take(BlockId block);
     // Its page, if it has one, is free again.

@@ -18,6 +18,7 @@
 #include "engine/serve/waiting_queue.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,6 +58,9 @@ public:
     Scheduler(const SchedulerOptions& options, CacheManager* cache, std::uint32_t context_length)
         : m_options(options), m_cache(cache), m_context(context_length),
           m_waiting(options.policy == SchedulingPolicy::priority) {}
+
+    // The same queues of copied requests over a copy of the cache.
+    std::unique_ptr<Scheduler> clone(CacheManager* cache, const RequestCopies& copies) const;
 
     // Empty: it can run once there is room.
     std::optional<Rejection> rejection(const Request& request) const;

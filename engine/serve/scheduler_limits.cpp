@@ -29,6 +29,14 @@ std::uint64_t Scheduler::slots_reserved_for(const Request* request) const {
     return std::uint64_t{m_cache->plan_grow(grow).needed_blocks} * m_cache->block_size();
 }
 
+std::unique_ptr<Scheduler> Scheduler::clone(CacheManager* cache, const RequestCopies& copies) const {
+    auto copy = std::make_unique<Scheduler>(*this);
+    copy->m_cache = cache;
+    for (Request*& request : copy->m_running) request = copies.at(request);
+    copy->m_waiting.change_to(copies);
+    return copy;
+}
+
 std::optional<Rejection> Scheduler::rejection(const Request& request) const {
     const std::uint64_t slots = request.slots_needed();
     const auto counts = [&](Cause cause, std::uint64_t needed, std::uint64_t there_are, std::string sentence) {

@@ -7,7 +7,7 @@
 #include "engine/backend.h"
 #include "engine/record/block_values.h"
 #include "engine/record/recording.h"
-#include "engine/serve/logit_comparison.h"
+#include "engine/serve/engine_frame.h"
 #include "engine/serve/replay_check.h"
 #include "engine/serve/scenario.h"
 
@@ -46,6 +46,9 @@ struct SessionOptions {
     // Called by the worker after every step, outside its measured time; may wait (a file that is written must not be left
     // far behind). May be empty.
     std::function<void()> after_step;
+    // When copies of the engine are kept, from which restart() goes on; tests choose other distances. Without memory for them every
+    // restart is computed from the first step.
+    EngineFramePolicy frames;
 };
 
 class Session {
@@ -75,12 +78,11 @@ public:
     // What happened so far as a scenario: the one it was made from, with the requests that were submitted and the actions that were
     // asked for since, each in its step, pools as large as they are, and the breakpoints of now.
     Scenario replayable_scenario() const;
-    // Restart from here: the engine is put back to the end of `step` by computing steps 0 … step again (every draw of a sampler is a
-    // function of seed, request and index, so the same scenario does the same). A new Recording, as after reset(); what was submitted
+    // Restart from here: the engine is put back to the end of `step`, from the nearest key frame at or before it (engine_frame.h) or the
+    // start by computing the steps after that again (every draw of a sampler is a function of seed, request and index, so the same
+    // scenario does the same). A new Recording, as after reset(), that has the steps before the frame as they were; what was submitted
     // or asked for in later steps is forgotten; no breakpoint stops it. Returns once the new recording is there; then it is running
-    // until the step is reached, and pauses. pause() ends it early.
-    // Why from the start and not from a copy of the engine: caches, prefix indexes, sequences and a device's pool would all have to be
-    // copied every so many steps, for a wait that is as long as the part of the run that is kept. Errors: no such step.
+    // until the step is reached, and pauses. pause() ends it early. Errors: no such step.
     Result<void> restart(std::uint32_t step);
     // Computes again what `before` recorded of the same scenario (lanes by name), up to the end of step `last` or as far as it goes; a
     // branch that is not in it goes as far as its parent. For a session that has not stepped yet.

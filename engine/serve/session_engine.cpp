@@ -29,7 +29,7 @@ Result<std::unique_ptr<SessionEngine>> SessionEngine::create(const Scenario& sce
     return engine;
 }
 
-void SessionEngine::begin() {
+void SessionEngine::begin_lanes() {
     if (m_writer) read_late_stages();
     m_writer = std::make_unique<RecordingWriter>(m_scenario.title, std::uint64_t{m_scenario.record.memory_mib} << 20);
     m_limits.clear();

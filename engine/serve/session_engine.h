@@ -4,8 +4,10 @@
 // One thread only; Session puts the thread and the queue of commands around it.
 #pragma once
 
+#include "engine/serve/engine_frame.h"
 #include "engine/serve/session_setup.h"
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,8 +22,14 @@ public:
     // Takes the memory of all lanes.
     static Result<std::unique_ptr<SessionEngine>> create(const Scenario& scenario, const SessionOptions& options);
 
-    // The scenario from the start, in a new recording; phase paused.
+    // The scenario from the start, in a new recording; phase paused. Forgets all key frames.
     void begin();
+    // The same, but put back to the last key frame in which no step after `step` was made and no more was asked than that; from the start
+    // where there is none. `before`: the recording until now, whose steps up to the frame become the new one's. Returns what had been
+    // asked in the frame: the caller asks for the rest. Branches know their tokens after inherit_from().
+    AskedSoFar go_back(const Recording& before, std::uint32_t step, const AskedSoFar& asked);
+    // A step has taken that long: a key frame is kept where one is due.
+    void note_step(std::chrono::nanoseconds work, const AskedSoFar& asked) noexcept;
     std::shared_ptr<const Recording> recording() const { return m_writer->recording(); }
     const std::vector<LaneSetup>& lanes() const { return m_prepared.lanes; }
     const std::vector<AttentionWatch>& default_watch() const { return m_prepared.watch; }
@@ -66,7 +74,11 @@ public:
     }
 
 private:
-    SessionEngine(const Scenario& scenario, const SessionOptions& options) : m_scenario(scenario), m_options(options) {}
+    SessionEngine(const Scenario& scenario, const SessionOptions& options)
+        : m_scenario(scenario), m_options(options), m_frames(options.frames) {}
+    void begin_lanes();
+    Result<EngineFrame> make_frame(const AskedSoFar& asked) const;
+    Result<void> restore(const EngineFrame& frame, const Recording& before);
     void close_books() noexcept;
     LateStages* late_stages_of(std::size_t lane);
     bool at_limit(std::size_t lane) const;
@@ -97,6 +109,7 @@ private:
     std::uint32_t m_stages_every = 1;                  // 0: never
     std::optional<PauseFocus> m_focus;                 // of the last step's first breakpoint that held
     std::string m_failure;  // of the last failing step since the start or the last submit
+    EngineFrames m_frames;  // over the lanes' devices: goes before them
 };
 
 }  // namespace kvloupe

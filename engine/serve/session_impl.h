@@ -84,15 +84,18 @@ struct Session::Impl {
     bool push_locked(SessionCommand command);      // under the mutex
     void execute(SessionCommand& command);
     void advance(std::stop_token stop);
+    SessionEngine::Progress step_engine(std::stop_token stop, bool all_through, std::span<const std::uint32_t> until);
     void halt(const std::string& reason);
     // session_replay.cpp
     void start_over();
+    AskedSoFar start_again(const Recording& before, std::uint32_t step);
+    void publish_start();
     void note_submit(SessionCommand& command);
     void note_action(ScenarioAction& action);
     std::uint32_t next_arrival() const;
     void begin_restart(std::uint32_t step);
     void forget_after(std::uint32_t step);
-    void begin_replay(std::shared_ptr<const Recording> before, std::optional<std::uint32_t> last);
+    void begin_replay(ReplayCheck check, std::optional<std::uint32_t> last);
     void replay_step(std::stop_token stop);
     void end_replay(bool unfinished);
     void work(std::stop_token stop);

@@ -56,6 +56,20 @@ void Session::Impl::start_over() {
     running = through = false;
     steps_left = 0;
     engine->begin();
+    publish_start();
+}
+
+// As it was in the last key frame that goes no further than the step, in a new recording that begins as `before` did. Returns what had
+// been asked by then.
+AskedSoFar Session::Impl::start_again(const Recording& before, std::uint32_t step) {
+    running = through = false;
+    steps_left = 0;
+    const AskedSoFar there = engine->go_back(before, step, {submitted.size(), asked.size()});
+    publish_start();
+    return there;
+}
+
+void Session::Impl::publish_start() {
     std::lock_guard lock(mutex);
     recording = engine->recording();
     ++generation;
@@ -109,17 +123,21 @@ void Session::Impl::begin_restart(std::uint32_t step) {
     if (replay) end_replay(true);
     const std::shared_ptr<const Recording> before = engine->recording();
     forget_after(step);
-    start_over();
-    // The lists are the worker's to change: reading them needs no lock.
-    for (const SubmittedRequest& each : submitted) engine->submit(each.requests, each.info, each.options.arrival_step);
-    for (const ScenarioAction& action : asked) engine->act(action);
-    begin_replay(before, step);
+    const AskedSoFar there = start_again(*before, step);
+    ReplayCheck check(before, *engine->recording());
+    // The lists are the worker's to change: reading them needs no lock. Actions first: a request may bring a lane level in steps in
+    // which some of them are done.
+    for (std::size_t i = there.actions; i < asked.size(); ++i) engine->act(asked[i]);
+    for (std::size_t i = there.submitted; i < submitted.size(); ++i)
+        engine->submit(submitted[i].requests, submitted[i].info, submitted[i].options.arrival_step);
+    begin_replay(std::move(check), step);
     std::lock_guard lock(mutex);
     restarts_done = restarts_asked;
     idle_changed.notify_all();
 }
 
-void Session::Impl::begin_replay(std::shared_ptr<const Recording> before, std::optional<std::uint32_t> last) {
+void Session::Impl::begin_replay(ReplayCheck check, std::optional<std::uint32_t> last) {
+    const Recording* const before = &check.before();
     const std::size_t end = last ? std::size_t{*last} + 1 : SIZE_MAX;
     std::vector<std::uint32_t> until;
     const auto& lanes = engine->lanes();
@@ -141,12 +159,11 @@ void Session::Impl::begin_replay(std::shared_ptr<const Recording> before, std::o
         until.push_back(static_cast<std::uint32_t>(std::min({steps, end, std::size_t{UINT32_MAX}})));
     }
     engine->inherit_from(*before);
-    replay.emplace(SessionReplay{ReplayCheck(std::move(before), *engine->recording()), std::move(until)});
+    replay.emplace(SessionReplay{std::move(check), std::move(until)});
 }
 
 void Session::Impl::replay_step(std::stop_token stop) {
-    const SessionEngine::Progress progress = engine->step(stop, true, replay->until);
-    if (options.after_step) options.after_step();
+    const SessionEngine::Progress progress = step_engine(stop, true, replay->until);
     if (progress.stopped) return;
     replay->check.compare(*engine->recording());
     if (progress.more) return;

@@ -77,7 +77,7 @@ void Session::Impl::execute(SessionCommand& command) {
         begin_restart(*command.last);
         break;
     case SessionCommand::replay:
-        begin_replay(std::move(command.before), command.last);
+        begin_replay(ReplayCheck(std::move(command.before), *engine->recording()), command.last);
         break;
     case SessionCommand::block: {
         auto values = std::make_shared<BlockValues>(engine->block_values(command.question));
@@ -101,11 +101,20 @@ void Session::Impl::execute(SessionCommand& command) {
     }
 }
 
+// Its time counts as work that a restart would do again.
+SessionEngine::Progress Session::Impl::step_engine(std::stop_token stop, bool all_through, std::span<const std::uint32_t> until) {
+    const auto start = std::chrono::steady_clock::now();
+    SessionEngine::Progress progress = engine->step(stop, all_through, until);
+    // The lists are the worker's to change: reading them needs no lock.
+    if (!progress.stopped) engine->note_step(std::chrono::steady_clock::now() - start, {submitted.size(), asked.size()});
+    if (options.after_step) options.after_step();
+    return progress;
+}
+
 void Session::Impl::advance(std::stop_token stop) {
     if (engine->recording()->phase() != Phase::running) engine->set_phase(Phase::running);
     if (replay) return replay_step(stop);
-    const SessionEngine::Progress progress = engine->step(stop, through);
-    if (options.after_step) options.after_step();
+    const SessionEngine::Progress progress = step_engine(stop, through, {});
     if (progress.stopped) return;
     if (!progress.breakpoints.empty()) {
         std::lock_guard lock(mutex);

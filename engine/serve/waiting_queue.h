@@ -34,6 +34,11 @@ public:
         if (m_by_priority) std::stable_sort(m_requests.begin(), m_requests.end(), before);
     }
 
+    // The copies wait in the places of those that they are copies of.
+    void change_to(const RequestCopies& copies) {
+        for (Request*& request : m_requests) request = copies.at(request);
+    }
+
     bool empty() const { return m_requests.empty(); }
     const std::deque<Request*>& requests() const { return m_requests; }
 

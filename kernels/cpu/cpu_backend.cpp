@@ -91,6 +91,15 @@ public:
     void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
         static_cast<CpuKvCache&>(cache).copy_page(from, to, tokens);
     }
+    std::uint64_t page_bytes(const KvCache& cache) const override { return static_cast<const CpuKvCache&>(cache).page_bytes(); }
+    Result<void> save_page(const KvCache& cache, std::uint32_t page, std::span<std::byte> to) override {
+        static_cast<const CpuKvCache&>(cache).save_page(page, to.data());
+        return {};
+    }
+    Result<void> restore_page(KvCache& cache, std::uint32_t page, std::span<const std::byte> from) override {
+        static_cast<CpuKvCache&>(cache).restore_page(page, from.data());
+        return {};
+    }
     Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
                             std::span<float> keys, std::span<float> values) override {
         return read_slots(static_cast<const CpuKvCache&>(cache), layer, block, page, tokens, keys, values);

@@ -195,6 +195,32 @@ void CpuKvCache::poison_page(std::uint32_t page) const {
             if (of->plane.format.keeps_residual()) std::memset(of->page_row(page, 0, 0), nan_byte, of->page_stride);
 }
 
+std::uint64_t CpuKvCache::page_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]})
+            if (of->plane.format.keeps_residual()) bytes += of->page_stride;
+    return bytes;
+}
+
+void CpuKvCache::save_page(std::uint32_t page, std::byte* to) const {
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) {
+            if (!of->plane.format.keeps_residual()) continue;
+            std::memcpy(to, of->page_row(page, 0, 0), of->page_stride);
+            to += of->page_stride;
+        }
+}
+
+void CpuKvCache::restore_page(std::uint32_t page, const std::byte* from) const {
+    for (const Laid& laid : m_laid)
+        for (const CpuPlane* of : {&m_keys[laid.layer], &m_values[laid.layer]}) {
+            if (!of->plane.format.keeps_residual()) continue;
+            std::memcpy(of->page_row(page, 0, 0), from, of->page_stride);
+            from += of->page_stride;
+        }
+}
+
 Result<std::unique_ptr<HostBlocks>> CpuHostBlocks::make(const KvCacheShape& shape, std::uint32_t count, Counters& counters) {
     auto strides = strides_of(shape);
     if (!strides) return strides.error();

@@ -53,6 +53,7 @@ public:
 
     std::uint32_t count() const override { return m_count; }
     std::uint64_t bytes() const override { return m_bytes.size(); }
+    std::span<std::byte> contents(std::uint32_t block) const override { return {block_of(block), m_block_bytes}; }
     std::byte* keys(std::uint32_t block, std::uint32_t place) const { return block_of(block) + m_key_begin[place]; }
     std::byte* values(std::uint32_t block, std::uint32_t place) const { return block_of(block) + m_value_begin[place]; }
 
@@ -93,6 +94,9 @@ public:
     void poison_block(std::uint32_t block);
     void copy_page(std::uint32_t from, std::uint32_t to, std::uint32_t tokens);
     void poison_page(std::uint32_t page) const;
+    std::uint64_t page_bytes() const;
+    void save_page(std::uint32_t page, std::byte* to) const;
+    void restore_page(std::uint32_t page, const std::byte* from) const;
 
 private:
     CpuKvCache() = default;

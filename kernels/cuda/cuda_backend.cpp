@@ -203,6 +203,17 @@ public:
     void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
         m_cache.copy_page(pool_of(cache), from, to, tokens);
     }
+    std::uint64_t page_bytes(const KvCache& cache) const override { return pool_of(cache).page_bytes(); }
+    Result<void> save_page(const KvCache& cache, std::uint32_t page, std::span<std::byte> to) override {
+        if (!m_card.ready()) return m_card.fault().result();
+        m_card.fault().note(pool_of(cache).save_page(page, to.data(), m_card.stream), "saving a page");
+        return wait();
+    }
+    Result<void> restore_page(KvCache& cache, std::uint32_t page, std::span<const std::byte> from) override {
+        if (!m_card.ready()) return m_card.fault().result();
+        m_card.fault().note(pool_of(cache).restore_page(page, from.data(), m_card.stream), "restoring a page");
+        return wait();
+    }
     Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
                             std::span<float> keys, std::span<float> values) override {
         if (!m_card.ready()) return m_card.fault().result();

@@ -94,6 +94,32 @@ cudaError_t CudaKvCache::poison_page(std::uint32_t page, cudaStream_t stream) co
     return cudaSuccess;
 }
 
+std::uint64_t CudaKvCache::page_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const CopyPart& part : m_layout.page_parts()) bytes += std::uint64_t{part.rows} * part.row_bytes;
+    return bytes;
+}
+
+cudaError_t CudaKvCache::save_page(std::uint32_t page, std::byte* to, cudaStream_t stream) const {
+    for (const CopyPart& part : m_layout.page_parts()) {
+        const std::uint64_t bytes = std::uint64_t{part.rows} * part.row_bytes;
+        const std::byte* const from = m_memory.data() + part.lies[0].begin + page * part.lies[0].block_stride;
+        if (const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream); error != cudaSuccess) return error;
+        to += bytes;
+    }
+    return cudaSuccess;
+}
+
+cudaError_t CudaKvCache::restore_page(std::uint32_t page, const std::byte* from, cudaStream_t stream) const {
+    for (const CopyPart& part : m_layout.page_parts()) {
+        const std::uint64_t bytes = std::uint64_t{part.rows} * part.row_bytes;
+        std::byte* const to = m_memory.data() + part.lies[0].begin + page * part.lies[0].block_stride;
+        if (const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream); error != cudaSuccess) return error;
+        from += bytes;
+    }
+    return cudaSuccess;
+}
+
 bool CudaKvCache::takes_scales(std::uint32_t layer) {
     const bool due = m_scales_due[layer];
     m_scales_due[layer] = false;
@@ -103,6 +129,7 @@ bool CudaKvCache::takes_scales(std::uint32_t layer) {
 Result<std::unique_ptr<HostBlocks>> CudaHostBlocks::make(Card& card, const CudaKvCache& cache, std::uint32_t count) {
     std::unique_ptr<CudaHostBlocks> host(new CudaHostBlocks);
     host->m_count = count;
+    host->m_block_bytes = cache.layout().host_block_bytes();
     std::uint64_t bytes = cache.layout().host_block_bytes();
     if (__builtin_mul_overflow(bytes, std::uint64_t{count}, &bytes))
         return Error{std::to_string(count) + " host blocks for a KV cache of " + text_of(cache.shape()) + " are larger than any memory",

@@ -30,6 +30,10 @@ public:
     // All bits of a block, or of a page, set: NaN in every float and in every scale; of integer codes it is the scale that shows.
     cudaError_t poison_block(std::uint32_t block, cudaStream_t stream) const;
     cudaError_t poison_page(std::uint32_t page, cudaStream_t stream) const;
+    // A page of all layers, part by part, to main memory and back.
+    std::uint64_t page_bytes() const;
+    cudaError_t save_page(std::uint32_t page, std::byte* to, cudaStream_t stream) const;
+    cudaError_t restore_page(std::uint32_t page, const std::byte* from, cudaStream_t stream) const;
     // Whether this is the first write to a layer whose scales are taken from it. Only the first call says so.
     bool takes_scales(std::uint32_t layer);
 
@@ -57,10 +61,12 @@ public:
 
     std::uint32_t count() const override { return m_count; }
     std::uint64_t bytes() const override { return m_memory.bytes(); }
+    std::span<std::byte> contents(std::uint32_t block) const override { return {m_memory.data() + block * m_block_bytes, m_block_bytes}; }
     BlockCopy::Place block(std::uint32_t block) const { return {m_memory.device(), 1, block}; }
 
 private:
     CudaHostBlocks() = default;
+    std::uint64_t m_block_bytes = 0;
     std::uint32_t m_count = 0;
     PinnedMemory m_memory;
 };

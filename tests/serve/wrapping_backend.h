@@ -96,6 +96,13 @@ public:
     void copy_page(KvCache& cache, std::uint32_t from, std::uint32_t to, std::uint32_t tokens) override {
         m_real->copy_page(cache, from, to, tokens);
     }
+    std::uint64_t page_bytes(const KvCache& cache) const override { return m_real->page_bytes(cache); }
+    Result<void> save_page(const KvCache& cache, std::uint32_t page, std::span<std::byte> to) override {
+        return m_real->save_page(cache, page, to);
+    }
+    Result<void> restore_page(KvCache& cache, std::uint32_t page, std::span<const std::byte> from) override {
+        return m_real->restore_page(cache, page, from);
+    }
     Result<void> read_block(const KvCache& cache, std::uint32_t layer, std::uint32_t block, std::uint32_t page, std::uint32_t tokens,
                             std::span<float> keys, std::span<float> values) override {
         return m_real->read_block(cache, layer, block, page, tokens, keys, values);

@@ -243,6 +243,13 @@ void move_row(const BackendSubject& subject, const KvFormat& format, Check& chec
     for (const float value : poisoned) CHECK_THAT(std::isnan(value));
     backend->swap_in(cache, to, **host, 1, 16);
     CHECK_THAT(read(to, 16) == whole);
+    CHECK_THAT(bool(backend->synchronise()));
+    auto copies = backend->host_blocks(cache, 1);
+    CHECK_THAT(bool(copies) && (*copies)->contents(0).size() >= block_bytes && (*copies)->contents(0).size() == (*host)->contents(1).size());
+    std::ranges::copy((*host)->contents(1), (*copies)->contents(0).begin());
+    backend->poison_block(cache, to);
+    backend->swap_in(cache, to, **copies, 0, 16);
+    CHECK_THAT(read(to, 16) == whole);
     backend->poison_block(cache, to);
     backend->swap_in(cache, to, **host, 0, 5);
     CHECK_THAT(read(to, 5) == part);
@@ -266,6 +273,15 @@ void page_row(const BackendSubject& subject, Check& check) {
     std::uint32_t other = 1;
     while (other == page || other == filled.page_of(filled.batch().block_tables[1])) ++other;
     const std::vector<float> whole = read(page, 16);
+    // To main memory, and back into another one.
+    std::vector<std::byte> saved(backend->page_bytes(filled.cache())), nothing(saved.size());
+    CHECK_EQUAL(saved.size(), std::size_t{2} * 2 * 16 * 2 * 32 * 2);  // layers, K and V, tokens, heads, values in f16
+    CHECK_THAT(bool(backend->save_page(filled.cache(), page - 1, saved)));
+    CHECK_THAT(std::isnan(read(other, 16).back()));
+    CHECK_THAT(bool(backend->save_page(filled.cache(), other - 1, nothing)));
+    CHECK_THAT(bool(backend->restore_page(filled.cache(), other - 1, saved)));
+    CHECK_THAT(read(other, 16) == whole);
+    CHECK_THAT(bool(backend->restore_page(filled.cache(), other - 1, nothing)));
     backend->copy_page(filled.cache(), page - 1, other - 1, 7);
     CHECK_THAT(read(other, 7) == read(page, 7));
     CHECK_THAT(std::isnan(read(other, 8).back()));

@@ -31,7 +31,8 @@ struct Run {
     std::uint64_t hit_tokens = 0;
 };
 
-Run run(const std::string& model, const std::string& json, const BackendFactory& make) {
+// restarts: at its end the session is put back from a key frame to a step in the middle, and goes on from there.
+Run run(const std::string& model, const std::string& json, const BackendFactory& make, bool restarts = false) {
     Run result;
     const std::string text = "{\"version\": 1, \"device\": \"cpu\", " + json + "}";
     auto scenario = parse_scenario(std::as_bytes(std::span(text.data(), text.size())), "test.json");
@@ -49,9 +50,21 @@ Run run(const std::string& model, const std::string& json, const BackendFactory&
     options.logit_tap = [&result](LaneId lane, RequestId request, std::uint32_t index, std::span<const float> logits) {
         result.logits[{lane.value, request.value, index}].assign(logits.begin(), logits.end());
     };
+    options.frames.least_steps = 7;
+    options.frames.least_work = {};
+    options.frames.most_share = restarts ? 1e9 : 0;
     auto session = Session::create(*scenario, std::move(options));
     if (!session) return result.problem = session.error().message(), result;
     if (auto done = (*session)->run_to_end(); !done) return result.problem = done.error().message(), result;
+    if (restarts) {
+        const auto steps = static_cast<std::uint32_t>((*session)->recording()->lane(LaneId{0}).step_count());
+        if (auto back = (*session)->restart(steps / 2); !back) return result.problem = back.error().message(), result;
+        (*session)->wait();
+        const ReplayReport report = (*session)->replay_report().value_or(ReplayReport{});
+        if (report.computed_from == 0) return result.problem = "it was computed from the start", result;
+        if (!report.same()) return result.problem = report.sentence(), result;
+        if (auto done = (*session)->run_to_end(); !done) return result.problem = done.error().message(), result;
+    }
     const auto recording = (*session)->recording();
     for (std::uint32_t l = 0; l < recording->lanes().size(); ++l) {
         const LaneRecord& lane = recording->lane(LaneId{l});
@@ -71,11 +84,12 @@ struct Story {
     double tolerance = 2e-5;              // of logits, relative to the largest
     std::vector<EventKind> happens = {};  // what the run must show, or it tests nothing
     bool hits = false;
+    bool restarts = false;                // on the device alone
 };
 
 void story_row(const BackendSubject& subject, const Story& story, Check& check) {
     if (!make_subject(subject, check)) return;
-    const Run got = run(story.model, story.json, [&](const std::string&) { return subject.make(); });
+    const Run got = run(story.model, story.json, [&](const std::string&) { return subject.make(); }, story.restarts);
     const Run want = run(story.model, story.json, [](const std::string&) { return cpu::make_cpu_backend(2); });
     CHECK_EQUAL(got.problem, std::string());
     CHECK_EQUAL(want.problem, std::string());
@@ -204,6 +218,9 @@ std::vector<Row> session_rows(const BackendSubject& subject) {
     stories.push_back({"what does not fit is computed again", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8, \"prefix_caching\": false}") +
                            requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::preempt}});
+    stories.push_back({"a session that swaps is put back to a key frame", "tiny-gqa",
+                       lanes("{\"dtype\": \"f32\", \"blocks\": 9, \"block_size\": 8}", "{\"preemption\": \"swap\", \"swap_blocks\": 16}") +
+                           requests({request("a", 1, 20, 24), request("b", 2, 20, 24)}), 2e-5, {EventKind::swap_out, EventKind::swap_in}, false, true});
     stories.push_back({"a window of 12", "tiny-gqa", lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12}") + requests(three)});
     stories.push_back({"a window of 12 with 3 sinks", "tiny-gqa",
                        lanes("{\"dtype\": \"f32\", \"blocks\": 64, \"block_size\": 8, \"window\": 12, \"sinks\": 3}") + requests(three)});
