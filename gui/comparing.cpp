@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/comparing.h"
 
+#include "engine/record/open_recording.h"
 #include "gui/glyph_icon.h"
 #include "views/difference_view.h"
 #include "views/format.h"
@@ -179,7 +180,7 @@ void Comparing::start() {
     if (m_job.running() || m_wanted.isEmpty()) return;
     const QString path = m_wanted;
     auto stored = std::make_shared<std::optional<Result<StoredRecording>>>();
-    m_job.start([path, stored](const BackgroundJob::Cancelled&) { *stored = open_kvt(path.toStdString()); },
+    m_job.start([path, stored](const BackgroundJob::Cancelled&) { *stored = open_recording(path.toStdString()); },
                 [this, path, stored] {
                     if (path == m_wanted) opened(path, **stored);
                     else start();  // another one is wanted since

@@ -2,7 +2,7 @@
 #include "gui/arguments.h"
 #include "gui/commands.h"
 
-#include "engine/record/kvt_reader.h"
+#include "engine/record/open_recording.h"
 #include "engine/record/recording_diff.h"
 
 #include <cstdio>
@@ -49,9 +49,9 @@ int diff_command(const std::vector<std::string>& words) {
     const std::string& second = arguments->words().back();
     if (arguments->words().size() == 1 && !with)
         return fail("one recording is compared lane against lane: name the other one (--with LANE), or a second recording", exit_usage);
-    const auto a = open_kvt(first);
+    const auto a = open_recording(first);
     if (!a) return fail(a.error().message());
-    const auto b = open_kvt(second);
+    const auto b = open_recording(second);
     if (!b) return fail(b.error().message());
     const bool times = !arguments->has("--no-times");
     RecordingDiff diff;

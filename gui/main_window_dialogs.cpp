@@ -96,7 +96,8 @@ void MainWindow::saveRecording() {
         m_recordingSaving = new RecordingSaving(this);
         connect(m_recordingSaving, &RecordingSaving::ended, this, [this](const QString& sentence) { m_notice->show(sentence); });
     }
-    m_recordingSaving->save(recording, path, m_controller.scenarioJson());
+    const StoredRecording* const file = m_controller.file() ? &*m_controller.file() : nullptr;
+    m_recordingSaving->save(recording, path, m_controller.scenarioJson(), SavedSteps::of(file));
 }
 
 void MainWindow::saveResults() {

@@ -102,7 +102,10 @@ void RecordingDesk::saveSteps(const QString& path, SavedSteps steps) {
     if (m_saving.running()) return Q_EMIT told(tr("Steps are being saved already. Wait until that has ended."));
     if (m_controller->hasFile() && QFileInfo(path) == QFileInfo(m_controller->filePath()))
         return Q_EMIT told(tr("%1 is open: choose another name for a part of it.").arg(path));
-    m_saving.save(m_controller->recording(), path, scenario(), steps);
+    SavedSteps wanted = SavedSteps::of(m_controller->file() ? &*m_controller->file() : nullptr);
+    wanted.first = steps.first;
+    wanted.end = steps.end;
+    m_saving.save(m_controller->recording(), path, scenario(), wanted);
 }
 
 void RecordingDesk::chooseFlight() {

@@ -3,6 +3,7 @@
 
 #include "gui/environment.h"
 
+#include "engine/record/kvt_reader.h"
 #include "engine/record/kvt_writer.h"
 
 #include <QDir>
@@ -25,7 +26,10 @@ Result<void> write_beside(const std::shared_ptr<const Recording>& recording, con
     std::size_t steps = 0;  // those of now: a session that runs on would never be written out
     for (const auto& lane : recording->lanes()) steps = std::max(steps, lane->step_count());
     const std::size_t end = std::min(wanted.end, steps);
-    if (auto written = write_kvt(recording, kvt_options(part, scenario), wanted.first, end); !written) return written;
+    KvtOptions options = kvt_options(part, scenario);
+    options.strip = wanted.stripped;
+    if (!wanted.machine.empty()) options.machine = wanted.machine;
+    if (auto written = write_kvt(recording, options, wanted.first, end); !written) return written;
     std::filesystem::rename(part, path, error);
     if (!error) return {};
     std::error_code ignored;
@@ -34,6 +38,14 @@ Result<void> write_beside(const std::shared_ptr<const Recording>& recording, con
 }
 
 }  // namespace
+
+SavedSteps SavedSteps::of(const StoredRecording* file) {
+    SavedSteps steps;
+    if (!file) return steps;
+    if (const auto found = file->meta.find("stripped"); found != file->meta.end()) steps.stripped = found->second == "1";
+    if (const auto found = file->meta.find("machine"); found != file->meta.end()) steps.machine = found->second;
+    return steps;
+}
 
 RecordingSaving::~RecordingSaving() = default;
 

@@ -12,14 +12,22 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace kvloupe {
+
+struct StoredRecording;
 
 // Steps first … end - 1 of each lane; end is cut at the steps there are when saving begins.
 struct SavedSteps {
     std::size_t first = 0;
     std::size_t end = SIZE_MAX;
+    // Of a file that is saved again: what was left out of it stays so, and it tells of the machine where it ran.
+    bool stripped = false;
+    std::string machine{};  // "": this one
+    // All steps of what is open: a session (null) or a file.
+    static SavedSteps of(const StoredRecording* file);
 };
 
 class RecordingSaving : public QObject {
