@@ -5,6 +5,7 @@
 #include "views/canvas.h"
 #include "views/format.h"
 #include "views/picking.h"
+#include "views/step_axis.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -281,6 +282,9 @@ void TimelineView::paintAxis(const Canvas& canvas, const Bands& bands) const {
             break;
         }
     step = std::max(1.0, step);
+    if (bands.labels > canvas.u(44))
+        canvas.text(QRectF(bands.axis.left() - canvas.u(80), bands.axis.top() + canvas.u(3), canvas.u(72), canvas.u(14)),
+                    StepAxis::axisTitle(), {11, QFont::Normal, canvas.colours().ink2, false}, Qt::AlignRight | Qt::AlignVCenter);
     canvas.painter().setPen(QPen(canvas.colours().line, 1));
     canvas.painter().drawLine(bands.axis.topLeft(), bands.axis.topRight());
     for (double at = std::ceil(begin / step) * step; at < end; at += step) {
