@@ -71,7 +71,9 @@ void PictureSequenceDialog::refreshText() {
     if (now.first > now.last) m_says->setText(tr("The last step lies before the first."));
     else if (now.folder.isEmpty()) m_says->setText(tr("Choose the folder that the pictures go into."));
     else
-        m_says->setText(tr("%n picture(s) of %1 × %2 pixels (PNG), in order by name.", nullptr, static_cast<int>(now.last - now.first + 1))
+        m_says->setText((now.last == now.first ? tr("%1 picture of %2 × %3 pixels (PNG).")
+                                               : tr("%1 pictures of %2 × %3 pixels (PNG), in order by name."))
+                            .arg(now.last - now.first + 1)
                             .arg(qRound(now.size.width() * now.scale))
                             .arg(qRound(now.size.height() * now.scale)));
 }
