@@ -96,7 +96,7 @@ void InspectorView::describeStep() {
             Origin::derived);
     if (lane.info().kv_cache) {
         // Counted when its forward pass ended; what the step gave back after that the pool shows as free.
-        head(cursor()->state()->used_blocks() == step.used_blocks ? tr("Cache") : tr("Cache, before the step gave blocks back"));
+        head(cursor()->state()->used_blocks() == step.used_blocks ? tr("Cache") : tr("Cache, before release"));
         add(tr("Bytes in use"), formatBytes(step.kv_bytes), Origin::measured);
         measured(tr("Blocks in use"), step.used_blocks);
         measured(tr("Blocks free"), step.free_blocks);

@@ -78,6 +78,7 @@ QString LanesView::configurationOf(std::uint32_t lane, bool wide) const {
     if (!info.kv_cache) {
         if (wide) return tr("stores nothing");
         const StepRecord* step = stepOf(lane);
+        if (step && hasEnded(lane)) return tr("ended at step %1").arg(formatCount(step->step.value));
         return step ? tr("recomputes all %1 tokens").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
     }
     if (wide) return originMark(Origin::derived) + QLatin1Char(' ') + tr("%1 per token").arg(formatBytes(info.bytes_per_token));
@@ -91,6 +92,8 @@ QString LanesView::stripText(std::uint32_t lane) const {
     const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
     if (!info.kv_cache) {
         const StepRecord* step = stepOf(lane);
+        if (step && hasEnded(lane))
+            return tr("recomputed %1 tokens in step %2, its last").arg(formatCount(step->computed_tokens), formatCount(step->step.value));
         return step ? tr("recomputes %1 tokens in the step").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
     }
     QString text = m_tokens[lane].text(palette_().dark);
@@ -105,6 +108,10 @@ QString LanesView::blocksText(std::uint32_t lane) const {
     const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
     if (!info.kv_cache) return tr("no KV cache");
     return tr("%1 of %2 blocks").arg(formatCount(usedBlocks(lane)), formatCount(info.blocks ? info.blocks - 1 : 0));
+}
+
+bool LanesView::hasEnded(std::uint32_t lane) const {
+    return cursor()->step() - cursor()->stepOf(LaneId(lane)) > (cursor()->recording()->phase() == Phase::running ? 1 : 0);
 }
 
 std::uint32_t LanesView::usedBlocks(std::uint32_t lane) const {

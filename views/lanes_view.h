@@ -47,6 +47,7 @@ private:
     double paintNumbers(const Canvas& canvas, const QRectF& top, const QRectF& bottom, std::uint32_t lane) const;
     QString configurationOf(std::uint32_t lane, bool wide) const;
     QString stripText(std::uint32_t lane) const;
+    bool hasEnded(std::uint32_t lane) const;  // before the cursor's step
     QString blocksText(std::uint32_t lane) const;
     // After the cursor's step, as the block pool shows it: what the step counted, less what it gave back at its end.
     std::uint32_t usedBlocks(std::uint32_t lane) const;

@@ -118,6 +118,7 @@ void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
         label(bands.prefill, lane && !lane->info().kv_cache ? tr("computed, to %1").arg(most) : tr("prefill, to %1").arg(most));
         label(bands.decode, tr("decoding"));
         label(bands.marks, tr("events"));
+        label(bands.axis, StepAxis::axisTitle());
     }
     painter.save();
     painter.setClipRect(bands.plot.adjusted(-canvas.u(8), 0, canvas.u(8), 0), Qt::IntersectClip);
@@ -282,9 +283,6 @@ void TimelineView::paintAxis(const Canvas& canvas, const Bands& bands) const {
             break;
         }
     step = std::max(1.0, step);
-    if (bands.labels > canvas.u(44))
-        canvas.text(QRectF(bands.axis.left() - canvas.u(80), bands.axis.top() + canvas.u(3), canvas.u(72), canvas.u(14)),
-                    StepAxis::axisTitle(), {11, QFont::Normal, canvas.colours().ink2, false}, Qt::AlignRight | Qt::AlignVCenter);
     canvas.painter().setPen(QPen(canvas.colours().line, 1));
     canvas.painter().drawLine(bands.axis.topLeft(), bands.axis.topRight());
     for (double at = std::ceil(begin / step) * step; at < end; at += step) {
