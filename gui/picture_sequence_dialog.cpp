@@ -25,10 +25,7 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
     for (const ViewDescription& description : viewDescriptions()) m_view->addItem(description.title, description.id);
     m_view->setCurrentIndex(std::max(m_view->findData(proposed.view), 0));
     const int last = static_cast<int>(steps > 0 ? steps - 1 : 0);
-    for (QSpinBox* field : {m_first, m_last}) {
-        field->setRange(0, last);
-        connect(field, &QSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
-    }
+    for (QSpinBox* field : {m_first, m_last}) field->setRange(0, last);
     m_first->setValue(static_cast<int>(proposed.first));
     m_last->setValue(static_cast<int>(proposed.last));
     m_scale->setRange(0.5, 8);
@@ -36,6 +33,8 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
     m_scale->setDecimals(1);
     m_scale->setValue(proposed.scale);
     m_scale->setPrefix(QStringLiteral("× "));
+
+    m_folder->setObjectName(QStringLiteral("folder"));
 
     auto* form = new QFormLayout(this);
     form->addRow(tr("&View"), m_view);
@@ -57,6 +56,7 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
         if (!folder.isEmpty()) m_folder->setText(folder);
     });
     connect(m_folder, &QLineEdit::textChanged, this, &PictureSequenceDialog::refreshText);
+    for (QSpinBox* field : {m_first, m_last}) connect(field, &QSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
     connect(m_scale, &QDoubleSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
