@@ -59,7 +59,7 @@ BranchDialog::BranchDialog(std::shared_ptr<const Recording> recording, const Sta
     m_precision->addItem(tr("as it is"));
     for (const char* dtype : {"f32", "f16", "bf16", "fp8_e4m3", "fp8_e5m2", "int8", "int4", "kivi2", "kivi4", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"})
         m_precision->addItem(QLatin1String(dtype), QLatin1String(dtype));
-    m_more->setPlaceholderText(QStringLiteral("scheduler.victim=sglang cache.free_order=append"));
+    m_more->setPlaceholderText(QStringLiteral("scheduler.victim=sglang …"));
     m_more->setToolTip(tr("Further keys of a scenario's lane with their values, separated by spaces"));
     m_sentence->setWordWrap(true);
     m_sentence->setMinimumSize(460, 66);

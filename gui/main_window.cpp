@@ -351,14 +351,16 @@ void MainWindow::updateNumbers() {
                              .arg(info.layers)
                              .arg(info.query_heads)
                              .arg(cachedHeads(info), QString::fromStdString(info.cache_dtype)));
-    else m_modelText->setWholeText(tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6")
+    else m_modelText->setWholeText((info.kv_heads == 1 ? tr("%1 · %2 layers · %3 query heads / %4 KV head · head %5 · cache %6")
+                                                       : tr("%1 · %2 layers · %3 query / %4 KV heads · head %5 · cache %6"))
                              .arg(QString::fromStdString(info.model_name))
                              .arg(info.layers)
                              .arg(info.query_heads)
                              .arg(info.kv_heads)
                              .arg(info.head_dim)
                              .arg(QString::fromStdString(info.cache_dtype)));
-    m_deviceText->setText(QString::fromStdString(info.device));
+    m_deviceText->setText(m_controller.hasFile() ? tr("recording of %1").arg(QString::fromStdString(info.device))
+                                                 : QString::fromStdString(info.device));
     m_deviceText->setToolTip(memoryTip(*cursor->recording()));
     m_stagesText->setText(stagesText());
     m_fileText->setWholeText(m_desk->statusText());

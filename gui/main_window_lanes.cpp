@@ -7,6 +7,7 @@
 #include "gui/model_saving.h"
 #include "gui/notice_bar.h"
 #include "gui/quality_source.h"
+#include "views/lanes_view.h"
 
 #include <QAction>
 #include <QFileDialog>
@@ -28,6 +29,10 @@ void MainWindow::buildLaneMenu() {
     QMenu* lane = menuBar()->addMenu(tr("&Lane"));
     lane->setToolTipsVisible(true);
     lane->addActions({m_convertModel, m_saveModel});
+    connect(&m_controller, &SessionController::sessionChanged, this, [this] {
+        for (View* view : views())
+            if (auto* lanes = qobject_cast<LanesView*>(view)) lanes->setRecorded(m_controller.hasFile());
+    });
     connect(m_saving, &ModelSaving::runningChanged, this, &MainWindow::updateState);
     connect(m_saving, &ModelSaving::progressed, this,
             [this](const QString& sentence) { m_notice->showPassing(sentence, tr("Stop")); });

@@ -25,10 +25,7 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
     for (const ViewDescription& description : viewDescriptions()) m_view->addItem(description.title, description.id);
     m_view->setCurrentIndex(std::max(m_view->findData(proposed.view), 0));
     const int last = static_cast<int>(steps > 0 ? steps - 1 : 0);
-    for (QSpinBox* field : {m_first, m_last}) {
-        field->setRange(0, last);
-        connect(field, &QSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
-    }
+    for (QSpinBox* field : {m_first, m_last}) field->setRange(0, last);
     m_first->setValue(static_cast<int>(proposed.first));
     m_last->setValue(static_cast<int>(proposed.last));
     m_scale->setRange(0.5, 8);
@@ -36,6 +33,8 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
     m_scale->setDecimals(1);
     m_scale->setValue(proposed.scale);
     m_scale->setPrefix(QStringLiteral("× "));
+
+    m_folder->setObjectName(QStringLiteral("folder"));
 
     auto* form = new QFormLayout(this);
     form->addRow(tr("&View"), m_view);
@@ -57,6 +56,7 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
         if (!folder.isEmpty()) m_folder->setText(folder);
     });
     connect(m_folder, &QLineEdit::textChanged, this, &PictureSequenceDialog::refreshText);
+    for (QSpinBox* field : {m_first, m_last}) connect(field, &QSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
     connect(m_scale, &QDoubleSpinBox::valueChanged, this, &PictureSequenceDialog::refreshText);
     connect(buttons, &QDialogButtonBox::accepted, this, &QDialog::accept);
     connect(buttons, &QDialogButtonBox::rejected, this, &QDialog::reject);
@@ -71,7 +71,9 @@ void PictureSequenceDialog::refreshText() {
     if (now.first > now.last) m_says->setText(tr("The last step lies before the first."));
     else if (now.folder.isEmpty()) m_says->setText(tr("Choose the folder that the pictures go into."));
     else
-        m_says->setText(tr("%n picture(s) of %1 × %2 pixels (PNG), in order by name.", nullptr, static_cast<int>(now.last - now.first + 1))
+        m_says->setText((now.last == now.first ? tr("%1 picture of %2 × %3 pixels (PNG).")
+                                               : tr("%1 pictures of %2 × %3 pixels (PNG), in order by name."))
+                            .arg(now.last - now.first + 1)
                             .arg(qRound(now.size.width() * now.scale))
                             .arg(qRound(now.size.height() * now.scale)));
 }

@@ -43,7 +43,7 @@ private:
     QDoubleSpinBox* m_scale;
     QLineEdit* m_folder;
     QLabel* m_says;
-    QPushButton* m_write;
+    QPushButton* m_write = nullptr;
 };
 
 }  // namespace kvloupe

@@ -139,8 +139,9 @@ void RecordingExports::nextPicture() {
     if (!m_pictures) return;
     const std::size_t done = m_nextStep - m_sequence.first;
     const QString folder = QDir::toNativeSeparators(m_sequence.folder);
-    if (m_cancelled) return endPictures(tr("Cancelled: %n picture(s) lie in %1.", nullptr, static_cast<int>(done)).arg(folder));
-    if (m_nextStep > m_sequence.last) return endPictures(tr("%n picture(s) lie in %1.", nullptr, static_cast<int>(done)).arg(folder));
+    const QString sentence = (done == 1 ? tr("%1 picture lies in %2.") : tr("%1 pictures lie in %2.")).arg(done).arg(folder);
+    if (m_cancelled) return endPictures(tr("Cancelled: %1").arg(sentence));
+    if (m_nextStep > m_sequence.last) return endPictures(sentence);
     const QString path = StepPictures::pathOf(m_sequence.folder + QLatin1Char('/'), m_sequence.view, m_nextStep, m_sequence.last);
     const auto written = m_pictures->write(m_nextStep, path, m_sequence.scale);
     if (!written) return endPictures(QString::fromStdString(written.error().message()));

@@ -24,7 +24,10 @@ bool AttentionView::updateThere() {
     const int step = reference.step();
     if (!same.valid() || step < 0) return false;
     m_thereStep = static_cast<std::size_t>(step);
-    m_thereIndex.update(*reference.recording(), reference.lane(), same);
+    m_thereIndex.update(reference.recording(), reference.lane(), same, [this] {
+        refresh();
+        update();
+    });
     return m_thereIndex.anything(m_thereStep);
 }
 

@@ -105,11 +105,14 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
     // Block borders, with the physical ids above; every n-th where they would touch.
     const std::uint32_t group = groupSize();
     const double blockWidth = pitch * group;
-    const TextStyle idStyle{10.5, QFont::Normal, colours.ink2, m_blockSize != 0};
+    const TextStyle idStyle{10.5, QFont::Normal, colours.ink2, !m_table.empty()};
     const auto nameOf = [&](std::uint32_t block) {
-        return m_blockSize == 0 ? QString::number(block * group)
-               : block < m_table.size() ? QString::number(m_table[block].value) : QStringLiteral("–");
+        return block < m_table.size() ? QString::number(m_table[block].value) : QString::number(block * group);
     };
+    // The query's number stands where ticks would; they leave it the room.
+    const AttentionRow* query = queryRow();
+    const double queryHeight = std::max(pitch, canvas.u(3));
+    const double queryTop = query ? std::min(plot.top() + query->position * pitch, plot.bottom() - queryHeight) : 0;
     double widest = canvas.u(14);
     for (std::uint32_t block = 0; block * group < m_extent; ++block) widest = std::max(widest, canvas.width(nameOf(block), idStyle));
     const auto labelEvery = std::max(1u, static_cast<std::uint32_t>(std::ceil((widest + canvas.u(6)) / blockWidth)));
@@ -133,20 +136,18 @@ void AttentionView::paintHead(const Canvas& canvas, const Places& places) const 
                         Qt::AlignHCenter | Qt::AlignVCenter, Qt::ElideNone);
             labelled = left + need + canvas.u(3);
         }
-        canvas.text(QRectF(plot.left() - canvas.u(34), plot.top() + at - canvas.u(1), canvas.u(30), canvas.u(13)),
-                    QString::number(block * group), {10.5, QFont::Normal, colours.ink3, false}, Qt::AlignRight | Qt::AlignVCenter,
+        const QRectF tick(plot.left() - canvas.u(34), plot.top() + at - canvas.u(1), canvas.u(30), canvas.u(13));
+        if (query && std::abs(tick.center().y() - queryTop - queryHeight / 2) < canvas.u(13)) continue;
+        canvas.text(tick, QString::number(block * group), {10.5, QFont::Normal, colours.ink3, false}, Qt::AlignRight | Qt::AlignVCenter,
                     Qt::ElideNone);
     }
     painter.setPen(QPen(colours.line, 1));
     painter.setBrush(Qt::NoBrush);
     painter.drawRect(plot);
-    if (const AttentionRow* row = queryRow()) {
-        const double height = std::max(pitch, canvas.u(3));
-        const double top = std::min(plot.top() + row->position * pitch, plot.bottom() - height);
-        canvas.outline(QRectF(plot.left(), top, plot.width(), height), colours.ink1, 1.5);
-        const QRectF label(plot.left() - canvas.u(34), top + height / 2 - canvas.u(7), canvas.u(30), canvas.u(14));
-        painter.fillRect(label, colours.panel);
-        canvas.text(label, QString::number(row->position), {10.5, QFont::Bold}, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
+    if (query) {
+        canvas.outline(QRectF(plot.left(), queryTop, plot.width(), queryHeight), colours.ink1, 1.5);
+        const QRectF label(plot.left() - canvas.u(34), queryTop + queryHeight / 2 - canvas.u(7), canvas.u(30), canvas.u(14));
+        canvas.text(label, QString::number(query->position), {10.5, QFont::Bold}, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
     }
     const auto column = [&](const Pick& pick, double width) {
         if (!pick.position || *pick.position >= m_extent || (pick.sequence && *pick.sequence != cursor()->sequence())) return;
@@ -237,7 +238,16 @@ void AttentionView::paintSide(const Canvas& canvas, const Places& places) const 
         order.resize(massLines);
         std::sort(order.begin(), order.end());
     }
-    const double value = canvas.u(58), label = canvas.u(34);
+    // A block by its physical id; one that has none by the keys it holds.
+    const auto nameOf = [&](std::uint32_t block) {
+        if (block < m_table.size()) return QString::number(m_table[block].value);
+        const std::uint32_t last = std::min((block + 1) * group, row->key_count) - 1;
+        return last == block * group ? QString::number(last) : QStringLiteral("%1–%2").arg(block * group).arg(last);
+    };
+    double label = canvas.u(34);
+    const auto styleOf = [&](std::uint32_t block) { return block < m_table.size() ? mono : name; };
+    for (const std::uint32_t block : order) label = std::max(label, canvas.width(nameOf(block), styleOf(block)) + canvas.u(6));
+    const double value = canvas.u(58);
     const auto bars = [&](double weight, double most, double left) {
         const QRectF track(left, y + line * 0.22, std::max(0.0, side.right() - value - left), line * 0.56);
         canvas.painter().fillRect(track, colours.free);
@@ -245,10 +255,8 @@ void AttentionView::paintSide(const Canvas& canvas, const Places& places) const 
         return QRectF(side.right() - value, y, value, line);
     };
     for (const std::uint32_t block : order) {
-        const bool physical = m_blockSize != 0 && block < m_table.size();
-        canvas.text(QRectF(side.left(), y, label - canvas.u(4), line),
-                    physical ? QString::number(m_table[block].value) : QStringLiteral("%1…").arg(block * group),
-                    physical ? mono : name, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
+        canvas.text(QRectF(side.left(), y, label - canvas.u(4), line), nameOf(block), styleOf(block),
+                    Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
         canvas.number(bars(mass[block], 1.0, side.left() + label), Origin::derived, formatPercent(mass[block]), {11});
         y += line;
     }

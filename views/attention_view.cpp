@@ -58,14 +58,22 @@ void AttentionView::refresh() {
     m_kvHeads = m_latent ? 1 : std::max(1u, info.kv_heads);
     m_blockSize = info.kv_cache ? state->block_size() : 0;
     m_table = state->sequences()[sequence.value].table;
-    m_index.update(*cursor()->recording(), cursor()->lane(), sequence);
-    m_track.update(*cursor()->recording(), cursor()->lane(), sequence, m_step);
+    const auto again = [this] {
+        refresh();
+        update();
+    };
+    m_index.update(cursor()->sharedRecording(), cursor()->lane(), sequence, again);
+    m_track.update(cursor()->sharedRecording(), cursor()->lane(), sequence, m_step, again);
     const QString who = sequenceLabel(*cursor()->recording(), *lane, sequence);
     if (m_layers == 0) {
         setEmpty(tr("Lane %1 does no arithmetic, so there is no attention.").arg(QString::fromStdString(info.name)));
         return;
     }
     if (!m_index.anything(m_step)) {
+        if (m_index.reading(m_step)) {
+            setEmpty(tr("The attention of sequence %1 is being read.").arg(who));
+            return;
+        }
         // What waits has no attention yet; what has ended gets none by watching.
         const SequenceStatus status = state->sequences()[sequence.value].status;
         if (status == SequenceStatus::arrived) {
@@ -87,6 +95,10 @@ void AttentionView::refresh() {
     const Reference* reference = cursor()->reference();
     if (reference && m_showDifference && !reference->isSameLane()) {
         m_compares = updateThere();
+        if (!m_compares && m_thereIndex.reading(m_thereStep)) {
+            setEmpty(tr("The attention of sequence %1 in %2 is being read.").arg(who, reference->label()));
+            return;
+        }
         if (!m_compares) {
             setEmpty(tr("No attention of sequence %1 is recorded in %2 up to its step %3. C shows this lane's own.")
                          .arg(who, reference->label(), formatCount(static_cast<quint64>(std::max(reference->step(), 0)))));
@@ -116,7 +128,15 @@ void AttentionView::refresh() {
                               : tr("sequence %1 · rows: query, columns: key").arg(who);
     if (const std::uint64_t dropped = lane->dropped_attention_rows())
         text += tr(" · %1 rows beyond the budget not kept").arg(formatCount(dropped));
+    if (m_blockSize > 0 && m_table.empty()) text += tr(" · blocks given back");
+    if (m_index.reading(m_step)) text += tr(" · reading rows");
     setSubtitle(text);
+}
+
+void AttentionView::settle() {
+    m_index.settle();
+    m_thereIndex.settle();
+    m_track.settle();
 }
 
 void AttentionView::refreshSelection() { update(); }

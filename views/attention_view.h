@@ -35,6 +35,7 @@ protected:
     void setChoice(const QString& key, int index) override;
     int refreshInterval() const override { return 100; }
     void refresh() override;
+    void settle() override;  // waits for what is still being read
     void refreshSelection() override;
     QString tipAt(const QPointF& position) const override;
     bool navigates() const override { return true; }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <unordered_map>
 
 namespace kvloupe {
@@ -24,7 +25,8 @@ void BlockTables::clear() {
     m_rows.clear();
     m_copies.clear();
     m_copySentences.clear();
-    m_tracks.clear();
+    m_texts.clear();
+    m_recording.reset();
 }
 
 void BlockTables::addRows(const Added& from, SequenceId sequence, int depth) {
@@ -64,8 +66,10 @@ void BlockTables::update(const Cursor& cursor, const SequenceFacts& facts) {
     m_rows.clear();
     m_copies.clear();
     m_copySentences.clear();
-    m_tracks.clear();
     m_longest = 0;
+    allowReading();
+    if (m_recording != cursor.sharedRecording() || m_lane != cursor.lane()) m_texts.clear();
+    m_recording = cursor.sharedRecording();
     const LaneRecord& lane = *cursor.laneRecord();
     const LaneState& state = *cursor.state();
     m_blockSize = state.block_size();
@@ -74,12 +78,16 @@ void BlockTables::update(const Cursor& cursor, const SequenceFacts& facts) {
     m_lane = cursor.lane();
     m_step = step;
     Added from{lane, state, facts, {}};
-    const auto count = static_cast<std::uint32_t>(std::min(state.sequences().size(), lane.sequences().size()));
-    for (std::uint32_t s = 0; s < count; ++s)
+    // Those that have a table, and whom they were forked from: a recording has many more sequences.
+    std::set<std::uint32_t> present;
+    for (const std::uint32_t holder : state.holders())
+        for (SequenceId s(holder); s.valid() && s.value < lane.sequences().size() && present.insert(s.value).second;)
+            s = lane.sequences()[s.value].parent;
+    for (const std::uint32_t s : present)
         if (const SequenceId parent = lane.sequences()[s].parent; parent.valid()) from.children[parent.value].push_back(SequenceId(s));
-    if (!state.holders().empty())
-        for (std::uint32_t s = 0; s < count; ++s)
-            if (!lane.sequences()[s].parent.valid()) addRows(from, SequenceId(s), 0);
+    for (const std::uint32_t s : present)
+        if (!lane.sequences()[s].parent.valid()) addRows(from, SequenceId(s), 0);
+    for (auto text = m_texts.begin(); text != m_texts.end();) text = present.count(text->first) ? std::next(text) : m_texts.erase(text);
     const LogRange range = lane.step(step).events;
     for (std::uint64_t i = range.begin; i < range.end; ++i) {
         const Event& event = lane.events()[i];
@@ -156,13 +164,19 @@ std::optional<std::size_t> BlockTables::rowAt(const QPointF& point) const {
 QString BlockTables::textOf(const Cursor& cursor, const Place& place) const {
     const Row& row = m_rows[place.row];
     const LaneRecord& lane = cursor.recording()->lane(m_lane);
-    TokenTrack& track = m_tracks[row.sequence.value];
-    if (track.tokens().empty()) track.update(*cursor.recording(), m_lane, row.sequence, m_step);
+    Text& text = m_texts[row.sequence.value];
+    TokenTrack& track = text.track;
+    if (text.step != m_step || track.reading()) {
+        const std::uint64_t before = track.looked();
+        track.updateSome(m_recording, m_lane, row.sequence, m_step, m_allowed);
+        m_allowed -= std::min(m_allowed, track.looked() - before);
+        text.step = m_step;
+        m_reading |= track.reading();
+    }
     std::vector<TokenId> ids;
     const std::size_t begin = std::size_t{place.logical} * m_blockSize;
     for (std::size_t p = begin; p < std::min(begin + m_blockSize, track.tokens().size()); ++p) ids.push_back(track.tokens()[p].token);
-    QString text = QString::fromStdString(text_of(lane.vocabulary(), ids));
-    return text.replace(QLatin1Char('\n'), QChar(0x21B5)).trimmed();
+    return QString::fromStdString(text_of(lane.vocabulary(), ids)).replace(QLatin1Char('\n'), QChar(0x21B5)).trimmed();
 }
 
 QString BlockTables::describe(const Cursor& cursor, const Place& place) const {

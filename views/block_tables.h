@@ -57,7 +57,14 @@ public:
     // area: where it is drawn; offset: scrolled by; draws what lies in the area.
     void paint(const Canvas& canvas, const QRectF& area, double offset, const Cursor& cursor) const;
     QString describe(const Cursor& cursor, const Place& place) const;
-    QString textOf(const Cursor& cursor, const Place& place) const;  // of the block's tokens
+    QString textOf(const Cursor& cursor, const Place& place) const;  // of the block's tokens; "" while they are not read
+    // textOf() ran out of what may be read for one picture: paint again.
+    bool reading() const { return m_reading; }
+    void allowReading() const {  // for one picture
+        m_allowed = SequenceScan::read_at_once;
+        m_reading = false;
+    }
+    void settle() const { m_allowed = UINT64_MAX; }                        // for an export: all of it
 
 private:
     struct Band {
@@ -85,7 +92,14 @@ private:
     std::vector<Band> m_bands;
     std::vector<Copy> m_copies;
     QStringList m_copySentences;
-    mutable std::map<std::uint32_t, TokenTrack> m_tracks;  // by sequence, for the texts of the cells drawn
+    struct Text {
+        TokenTrack track;
+        std::size_t step = SIZE_MAX;  // of the tokens in it
+    };
+    mutable std::map<std::uint32_t, Text> m_texts;  // by sequence, of the cells drawn
+    mutable std::uint64_t m_allowed = 0;            // records that may still be read for them
+    mutable bool m_reading = false;
+    std::shared_ptr<const Recording> m_recording;   // at the last update
     std::uint32_t m_blockSize = 0;
     LaneId m_lane;                // at the last update
     std::size_t m_step = 0;

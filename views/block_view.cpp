@@ -84,7 +84,7 @@ void BlockView::takeAnswer() {
     }
     setEmpty({});
     m_values = answer;
-    if (cursor()->recording()) m_tokens.update(*cursor()->recording(), cursor()->lane());
+    if (cursor()->recording()) m_tokens.follow(cursor()->sharedRecording(), cursor()->lane(), [this] { update(); });
     valuesChanged();
     update();
 }
@@ -116,7 +116,7 @@ std::optional<std::uint32_t> BlockView::positionOf(std::uint32_t token) const {
 QString BlockView::tokenText(std::uint32_t token) const {
     const LaneRecord* lane = cursor()->laneRecord();
     const auto position = positionOf(token);
-    const auto token_id = lane && position ? m_tokens.token(m_values->sequence, *position) : std::nullopt;
+    const auto token_id = lane && position ? m_tokens->token(m_values->sequence, *position) : std::nullopt;
     return token_id ? tokenLabel(lane->vocabulary(), *token_id) : QString();
 }
 

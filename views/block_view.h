@@ -6,6 +6,7 @@
 
 #include "views/block_choice.h"
 #include "views/block_values_source.h"
+#include "views/growing_data.h"
 #include "views/sequence_tokens.h"
 #include "views/view.h"
 
@@ -48,6 +49,7 @@ protected:
     int refreshInterval() const override { return 250; }
     bool navigates() const override { return true; }
     void refresh() override;
+    void settle() override { m_tokens.settle(); }
     void refreshSelection() override;  // another block may be locked; a hover is only outlined
     void keyPressEvent(QKeyEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
@@ -60,7 +62,7 @@ private:
     QPointer<BlockValuesSource> m_source;
     std::optional<BlockChoice> m_choice;
     std::shared_ptr<const BlockValues> m_values;
-    SequenceTokens m_tokens;
+    GrowingData<SequenceTokens> m_tokens;
     Pick m_lock;  // as of the last refresh
 };
 

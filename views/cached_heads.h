@@ -19,7 +19,10 @@ inline QString cachedHeads(const LaneInfo& info) {
 // "2 KV heads for 8 query heads"
 inline QString cachedHeadsSentence(const LaneInfo& info) {
     if (info.latent_rank == 0)
-        return QCoreApplication::translate("CachedHeads", "%1 KV heads for %2 query heads").arg(info.kv_heads).arg(info.query_heads);
+        return (info.kv_heads == 1 ? QCoreApplication::translate("CachedHeads", "%1 KV head for %2 query heads")
+                                   : QCoreApplication::translate("CachedHeads", "%1 KV heads for %2 query heads"))
+            .arg(info.kv_heads)
+            .arg(info.query_heads);
     return QCoreApplication::translate("CachedHeads", "one latent of %1 values and a rotary key of %2 for %3 query heads")
         .arg(info.latent_rank)
         .arg(info.latent_rotary_dim)

@@ -46,6 +46,13 @@ QString formatCount(quint64 value) {
     return digits;
 }
 
+QString formatAmount(double value, int decimals) {
+    QString digits = QString::number(value, 'f', decimals);
+    const qsizetype first = digits.startsWith(QLatin1Char('-')), point = digits.indexOf(QLatin1Char('.'));
+    for (qsizetype i = (point < 0 ? digits.size() : point) - 3; i > first; i -= 3) digits.insert(i, QLatin1Char(','));
+    return digits;
+}
+
 QString formatBytes(quint64 bytes) {
     if (bytes < 10'000'000) return formatCount(bytes) + QStringLiteral(" B");
     const double mib = static_cast<double>(bytes) / (1024.0 * 1024.0);

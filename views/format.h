@@ -12,6 +12,7 @@ namespace kvloupe {
 QString originMark(Origin origin);                       // ● measured, ◐ derived, ○ predicted
 QString originName(Origin origin);
 QString formatCount(quint64 value);                      // 10,240
+QString formatAmount(double value, int decimals);        // 3,249.7
 QString formatBytes(quint64 bytes);                      // "491,520 B" up to 7 digits, then "1.50 GiB"
 QString formatAxisBytes(double bytes);                   // KiB, MiB, GiB
 QString formatDuration(double nanoseconds);              // "2.9 µs", "412 µs", "4.61 ms"

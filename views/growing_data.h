@@ -3,6 +3,7 @@
 // GrowingData: what a view has read from the steps of a lane, kept up to date. Few new events are read at once; many, as when a long
 // recording was opened, in the background, and until they are there the view shows what it has.
 // Data: copyable; steps(): read so far; update(recording, lane, cancelled): reads on to the published end or until cancelled.
+// Data that may be done long before the published end has readSome(recording, lane, records) too, which is tried first.
 #pragma once
 
 #include "views/background_job.h"
@@ -14,10 +15,10 @@
 
 namespace kvloupe {
 
-template <class Data>
+template <class Data, std::uint64_t most_at_once = 200'000>
 class GrowingData {
 public:
-    static constexpr std::uint64_t read_at_once = 200'000;  // events: some milliseconds
+    static constexpr std::uint64_t read_at_once = most_at_once;  // events: some milliseconds
 
     // True: all that is published is read. Else a job reads; `ready` is called when more is there, in the caller's thread.
     bool follow(const std::shared_ptr<const Recording>& recording, LaneId lane, std::function<void()> ready) {
@@ -34,6 +35,10 @@ public:
             m_data->update(*m_recording, m_lane, never());
             return true;
         }
+        if constexpr (requires(Data& data) { data.readSome(*recording, lane, read_at_once); }) {
+            m_data->readSome(*m_recording, m_lane, read_at_once);
+            if (unread() == 0) return true;
+        }
         auto fresh = std::make_shared<Data>(*m_data);
         m_job.start([fresh, recording, lane](const BackgroundJob::Cancelled& cancelled) { fresh->update(*recording, lane, cancelled); },
                     [this, fresh] {
@@ -41,6 +46,11 @@ public:
                         if (const auto then = m_ready) then();  // which may follow on
                     });
         return false;
+    }
+
+    // Reads at most `records` further ones, in no job. After begin(), and not while a job runs.
+    void readSome(std::uint64_t records) {
+        if (!m_job.running()) m_data->readSome(*m_recording, m_lane, records);
     }
 
     // Starts over with this one, which has read nothing of that recording.

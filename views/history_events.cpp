@@ -32,15 +32,24 @@ void HistoryView::paintGlyphs(const Canvas& canvas, const HistoryFrame& frame) {
     if (canvas.painter().device() == this) m_glyphs = std::move(drawn);
 }
 
-void HistoryView::paintFewEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const {
+std::span<const HistoryIndex::Mark> HistoryView::marksInSight(const HistoryFrame& frame) const {
     const auto& marks = m_index->marks();
     const auto before = [](const HistoryIndex::Mark& mark, double step) { return mark.step < step; };
     const auto begin = std::lower_bound(marks.begin(), marks.end(), std::floor(frame.axis.begin), before);
-    const auto end = std::lower_bound(begin, marks.end(), std::ceil(frame.axis.end), before);
-    if (static_cast<std::size_t>(end - begin) > few_events) return;  // the timeline and the event list have them
+    return {begin, std::lower_bound(begin, marks.end(), std::ceil(frame.axis.end), before)};
+}
+
+std::size_t HistoryView::marksLeftOut(const HistoryFrame& frame) const {
+    const std::size_t count = marksInSight(frame).size();
+    return count > few_events ? count : 0;
+}
+
+void HistoryView::paintFewEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const {
+    if (marksLeftOut(frame) > 0) return;  // the timeline and the event list have them
+    const auto marks = marksInSight(frame);
     QPainter& painter = canvas.painter();
     const Palette& colours = canvas.colours();
-    for (auto mark = begin; mark != end; ++mark) {
+    for (auto mark = marks.begin(); mark != marks.end(); ++mark) {
         const Event& event = m_index->lane().events()[mark->event];
         const bool now = static_cast<int>(mark->step) == cursor()->step() || cursor()->shown().event == mark->event;
         const QColor& colour = now ? colours.focus : colours.ink1;

@@ -165,6 +165,9 @@ void HistoryView::explain() {
     else if (now.folded())
         text += now.blockLevel > 0 ? tr(" · folded: %1 blocks per cell").arg(formatCount(now.blocksPerCell()))
                                    : tr(" · folded: %1 steps per cell").arg(formatCount(now.stepsPerCell()));
+    if (index())
+        if (const std::size_t left = marksLeftOut(now); left > 0)
+            text += tr(" · %1 forks, copies and preemptions in sight are not marked: zoom in").arg(formatCount(left));
     if (cursor()->locked().block)
         text += tr(" · block %1 locked, Esc clears").arg(cursor()->locked().block->value);
     if (zoomState().isValid()) text += tr(" · zoomed, F shows all");

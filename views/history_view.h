@@ -14,6 +14,7 @@
 
 #include <QImage>
 
+#include <span>
 #include <vector>
 
 namespace kvloupe {
@@ -106,6 +107,8 @@ private:
     void paintRows(const Canvas& canvas, const HistoryFrame& frame) const;
     void paintLabels(const Canvas& canvas, const HistoryFrame& frame) const;
     void paintGlyphs(const Canvas& canvas, const HistoryFrame& frame);
+    std::span<const HistoryIndex::Mark> marksInSight(const HistoryFrame& frame) const;
+    std::size_t marksLeftOut(const HistoryFrame& frame) const;  // 0: they are drawn
     void paintFewEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const;
     void paintManyEvents(const Canvas& canvas, const HistoryFrame& frame, std::vector<Glyph>& drawn) const;
     void paintSelection(const Canvas& canvas, const HistoryFrame& frame) const;

@@ -6,6 +6,7 @@
 #include "views/picking.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace kvloupe {
@@ -71,6 +72,11 @@ void InspectorView::refresh() {
     layOut();
 }
 
+void InspectorView::settle() {
+    m_track.settle();
+    m_facts.settle();
+}
+
 void InspectorView::describeStep() {
     const LaneRecord& lane = *cursor()->laneRecord();
     const StepRecord& step = lane.step(static_cast<std::size_t>(cursor()->stepOf(cursor()->lane())));
@@ -86,10 +92,11 @@ void InspectorView::describeStep() {
     const std::uint64_t made = step.decode_tokens + (lane.info().kv_cache ? std::uint64_t{step.prefill_tokens} : 0);
     if (step.duration_ns > 0 && made > 0 && lane.info().layers > 0)
         add(tr("Tokens per second"),
-            QString::number(static_cast<double>(made) * 1e9 / static_cast<double>(step.duration_ns), 'f', 1),
+            formatAmount(static_cast<double>(made) * 1e9 / static_cast<double>(step.duration_ns), 1),
             Origin::derived);
     if (lane.info().kv_cache) {
-        head(tr("Cache"));
+        // Counted when its forward pass ended; what the step gave back after that the pool shows as free.
+        head(cursor()->state()->used_blocks() == step.used_blocks ? tr("Cache") : tr("Cache, before release"));
         add(tr("Bytes in use"), formatBytes(step.kv_bytes), Origin::measured);
         measured(tr("Blocks in use"), step.used_blocks);
         measured(tr("Blocks free"), step.free_blocks);
@@ -107,9 +114,13 @@ void InspectorView::describeStep() {
 void InspectorView::describeToken(SequenceId sequence, std::uint32_t position) {
     const LaneRecord& lane = *cursor()->laneRecord();
     const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
-    m_track.update(*cursor()->recording(), cursor()->lane(), sequence, step);
+    m_track.update(cursor()->sharedRecording(), cursor()->lane(), sequence, step, [this] {
+        refresh();
+        update();
+    });
     if (position >= m_track.tokens().size()) {
-        say(tr("Position %1 has no token at this step.").arg(position));
+        say(m_track.reading() ? tr("The tokens of the sequence are being read.")
+                              : tr("Position %1 has no token at this step.").arg(position));
         return;
     }
     const TrackedToken& token = m_track.tokens()[position];
@@ -144,15 +155,15 @@ void InspectorView::collectMass(BlockId block, SequenceId sequence) {
     if (place == table.end()) return;
     const auto begin = static_cast<std::uint32_t>(place - table.begin()) * state.block_size();
     const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
-    m_attention.update(*cursor()->recording(), cursor()->lane(), sequence);
+    const NewestRows rows = newestRows(lane, step, cursor()->layer(), std::array{sequence.value});
     for (std::uint32_t head = 0; head < lane.info().query_heads; ++head) {
-        const auto rows = m_attention.rows(cursor()->layer(), head, step);
+        const auto row = rows.find({sequence.value, head});
         double mass = std::nan("");
-        if (!rows.empty() && rows.back()) {
+        if (row != rows.end()) {
             mass = 0;
-            m_massQuery = rows.back()->position;
-            for (std::uint32_t key = begin; key < std::min(begin + state.block_size(), rows.back()->key_count); ++key)
-                mass += static_cast<double>(m_attention.weight(*rows.back(), key));
+            m_massQuery = row->second->position;
+            for (std::uint32_t key = begin; key < std::min(begin + state.block_size(), row->second->key_count); ++key)
+                mass += static_cast<double>(lane.attention_weights()[row->second->weights_begin + key]);
         }
         m_mass.push_back(mass);
     }

@@ -37,6 +37,7 @@ protected:
     int refreshInterval() const override { return 40; }
     void refresh() override;
     void layOut() override;
+    void settle() override;
 
 private:
     void add(const QString& label, const QString& text, std::optional<Origin> origin = {});
@@ -56,7 +57,6 @@ private:
     std::vector<Row> m_rows;
     std::vector<double> m_mass;        // attention of the newest query on the block, by query head
     std::uint32_t m_massQuery = 0;
-    AttentionIndex m_attention;
     TokenTrack m_track;
     SequenceFacts m_facts;
 };

@@ -43,10 +43,17 @@ void LanesView::refresh() {
     }
     layOut();
     QString text;
-    if (lanes.size() > 1) text = tr("%1, stepping together").arg(lanes.size());
+    if (m_recorded) text = lanes.size() > 1 ? tr("%1 of a recording").arg(lanes.size()) : tr("recording");
+    else if (lanes.size() > 1) text = tr("%1, stepping together").arg(lanes.size());
     if (m_most > 0 && isWide(width()))
         text += (text.isEmpty() ? QString() : QStringLiteral(" · ")) + tr("a token of layer %1 to scale").arg(cursor()->layer());
     setSubtitle(text);
+}
+
+void LanesView::setRecorded(bool recorded) {
+    if (recorded == m_recorded) return;
+    m_recorded = recorded;
+    refreshIfVisible();
 }
 
 void LanesView::layOut() {
@@ -71,6 +78,7 @@ QString LanesView::configurationOf(std::uint32_t lane, bool wide) const {
     if (!info.kv_cache) {
         if (wide) return tr("stores nothing");
         const StepRecord* step = stepOf(lane);
+        if (step && hasEnded(lane)) return tr("ended at step %1").arg(formatCount(step->step.value));
         return step ? tr("recomputes all %1 tokens").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
     }
     if (wide) return originMark(Origin::derived) + QLatin1Char(' ') + tr("%1 per token").arg(formatBytes(info.bytes_per_token));
@@ -84,6 +92,8 @@ QString LanesView::stripText(std::uint32_t lane) const {
     const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
     if (!info.kv_cache) {
         const StepRecord* step = stepOf(lane);
+        if (step && hasEnded(lane))
+            return tr("recomputed %1 tokens in step %2, its last").arg(formatCount(step->computed_tokens), formatCount(step->step.value));
         return step ? tr("recomputes %1 tokens in the step").arg(formatCount(step->computed_tokens)) : tr("recomputes every token");
     }
     QString text = m_tokens[lane].text(palette_().dark);
@@ -97,8 +107,24 @@ QString LanesView::stripText(std::uint32_t lane) const {
 QString LanesView::blocksText(std::uint32_t lane) const {
     const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
     if (!info.kv_cache) return tr("no KV cache");
+    return tr("%1 of %2 blocks").arg(formatCount(usedBlocks(lane)), formatCount(info.blocks ? info.blocks - 1 : 0));
+}
+
+bool LanesView::hasEnded(std::uint32_t lane) const {
+    return cursor()->step() - cursor()->stepOf(LaneId(lane)) > (cursor()->recording()->phase() == Phase::running ? 1 : 0);
+}
+
+std::uint32_t LanesView::usedBlocks(std::uint32_t lane) const {
+    const LaneState* state = cursor()->stateOf(LaneId(lane));
+    return state ? state->used_blocks() : 0;
+}
+
+std::pair<std::uint64_t, Origin> LanesView::kvBytes(std::uint32_t lane) const {
     const StepRecord* step = stepOf(lane);
-    return tr("%1 of %2 blocks").arg(formatCount(step ? step->used_blocks : 0), formatCount(info.blocks ? info.blocks - 1 : 0));
+    if (!step) return {0, Origin::measured};
+    const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
+    if (!info.kv_cache || usedBlocks(lane) == step->used_blocks) return {step->kv_bytes, Origin::measured};
+    return {usedBlocks(lane) * info.block_bytes, Origin::derived};
 }
 
 LanesView::Columns LanesView::columnsFor(const Canvas& canvas, double width) const {
@@ -108,8 +134,7 @@ LanesView::Columns LanesView::columnsFor(const Canvas& canvas, double width) con
     for (std::uint32_t i = 0; i < m_tokens.size(); ++i) {
         const QString own = QString::fromStdString(cursor()->recording()->lane(LaneId(i)).info().name);
         columns.names = std::max({columns.names, canvas.width(own, name), canvas.width(configurationOf(i, true), small)});
-        const StepRecord* step = stepOf(i);
-        number = std::max({number, canvas.width(formatBytes(step ? step->kv_bytes : 0)) + canvas.u(14), canvas.width(blocksText(i), small)});
+        number = std::max({number, canvas.width(formatBytes(kvBytes(i).first)) + canvas.u(14), canvas.width(blocksText(i), small)});
     }
     columns.names = std::min(columns.names, width * 0.36) + canvas.u(42);  // swatch, margins, and a gap
     if (!isWide(width)) {
@@ -163,8 +188,8 @@ void LanesView::paintContent(QPainter& painter, const QRectF& area) {
 
 double LanesView::paintNumbers(const Canvas& canvas, const QRectF& top, const QRectF& bottom, std::uint32_t lane) const {
     const TextStyle small{11, QFont::Normal, canvas.colours().ink2, false};
-    const StepRecord* step = stepOf(lane);
-    const double used = canvas.number(top, Origin::measured, formatBytes(step ? step->kv_bytes : 0), {12});
+    const auto [bytes, origin] = kvBytes(lane);
+    const double used = canvas.number(top, origin, formatBytes(bytes), {12});
     canvas.text(bottom, blocksText(lane), small, Qt::AlignRight | Qt::AlignVCenter);
     return std::max(used, canvas.width(blocksText(lane), small));
 }
@@ -228,7 +253,8 @@ QString LanesView::tipAt(const QPointF& position) const {
     if (card < 0) return {};
     const auto lane = static_cast<std::uint32_t>(card);
     const LaneInfo& info = cursor()->recording()->lane(LaneId(lane)).info();
-    QString text = tr("%1 on %2\n%3 layers, %4, head size %5\n%6 parameters, weights %7 %8")
+    QString text = (m_recorded ? tr("recording of %1 on %2\n%3 layers, %4, head size %5\n%6 parameters, weights %7 %8")
+                               : tr("%1 on %2\n%3 layers, %4, head size %5\n%6 parameters, weights %7 %8"))
                        .arg(QString::fromStdString(info.model_name), QString::fromStdString(info.device), QString::number(info.layers),
                             cachedHeadsSentence(info), QString::number(info.head_dim), formatCount(info.parameters),
                             originMark(Origin::measured), formatBytes(info.weight_bytes));
@@ -251,8 +277,8 @@ Pick LanesView::pickOf(int card) const {
 void LanesView::choose(int card) { cursor()->setLane(LaneId(static_cast<std::uint32_t>(card))); }
 
 QString LanesView::csv() const {
-    QString csv = QStringLiteral("lane,model,attention,kv_cache,dtype,block_size,kv_bytes_measured,used_blocks_measured,"
-                                 "blocks,computed_tokens_measured,layer,bytes_of_a_token_in_it_derived\r\n");
+    QString csv = QStringLiteral("lane,model,attention,kv_cache,dtype,block_size,kv_bytes_after_step,"
+                                 "used_blocks_after_step_measured,blocks,computed_tokens_measured,layer,bytes_of_a_token_in_it_derived\r\n");
     if (!cursor()->recording()) return csv;
     for (std::uint32_t i = 0; i < cursor()->recording()->lanes().size(); ++i) {
         const LaneInfo& info = cursor()->recording()->lane(LaneId(i)).info();
@@ -261,7 +287,7 @@ QString LanesView::csv() const {
                    .arg(csvField(QString::fromStdString(info.name)), csvField(QString::fromStdString(info.model_name)),
                         QString::fromStdString(info.attention_variant), info.kv_cache ? QStringLiteral("yes") : QStringLiteral("no"),
                         QString::fromStdString(info.cache_dtype), QString::number(info.block_size),
-                        step ? QString::number(step->kv_bytes) : QString(), step ? QString::number(step->used_blocks) : QString(),
+                        step ? QString::number(kvBytes(i).first) : QString(), step ? QString::number(usedBlocks(i)) : QString(),
                         QString::number(info.blocks)) +
                QStringLiteral("%1,%2,%3\r\n")
                    .arg(step ? QString::number(step->computed_tokens) : QString(), QString::number(cursor()->layer()),

@@ -21,6 +21,8 @@ public:
     void paintContent(QPainter& painter, const QRectF& area) override;
     // Of the cursor's layer, per lane.
     const std::vector<StoredToken>& tokens() const { return m_tokens; }
+    // The lanes come from a file and do not go on.
+    void setRecorded(bool recorded);
 
 protected:
     void refresh() override;
@@ -45,10 +47,15 @@ private:
     double paintNumbers(const Canvas& canvas, const QRectF& top, const QRectF& bottom, std::uint32_t lane) const;
     QString configurationOf(std::uint32_t lane, bool wide) const;
     QString stripText(std::uint32_t lane) const;
+    bool hasEnded(std::uint32_t lane) const;  // before the cursor's step
     QString blocksText(std::uint32_t lane) const;
+    // After the cursor's step, as the block pool shows it: what the step counted, less what it gave back at its end.
+    std::uint32_t usedBlocks(std::uint32_t lane) const;
+    std::pair<std::uint64_t, Origin> kvBytes(std::uint32_t lane) const;
 
     std::vector<StoredToken> m_tokens;
     double m_most = 0;  // bytes of the largest of them
+    bool m_recorded = false;
 };
 
 }  // namespace kvloupe

@@ -109,16 +109,17 @@ void LogitsView::label(PlotOverlayData& marks, const LaneDifference& comparison,
     const auto largest = static_cast<double>(comparison.largest(step));
     const QString precision = againstText(comparison);
     QString nowText = comparison.textsPartAt() ? tr("now: other texts") : tr("now not compared");
-    if (now) nowText = tr("now ● %1").arg(formatSmall(*now));
+    if (now) nowText = isPast(id) ? tr("ended, ● %1%2").arg(formatSmall(*now), pastText(id)) : tr("now ● %1").arg(formatSmall(*now));
     const QString largestText = std::isnan(largest) ? QString() : tr("largest ● %1").arg(formatSmall(largest));
     if (!hasWords()) {
-        marks.labels.push_back({0, y, laneName(id), now ? QStringLiteral("● %1").arg(formatSmall(*now)) : largestText, laneColour(id)});
+        const QString text = now ? QStringLiteral("● %1").arg(formatSmall(*now)) + pastText(id) : largestText;
+        marks.labels.push_back({0, y, laneName(id), text, labelColour(id)});
         return;
     }
-    marks.labels.push_back({0, y, tr("%1 against %2").arg(laneName(id), laneName(comparison.reference())), {}, laneColour(id)});
-    if (!precision.isEmpty()) marks.labels.push_back({0, y, {}, precision, laneColour(id)});
-    marks.labels.push_back({0, y, {}, nowText, laneColour(id)});
-    if (!largestText.isEmpty()) marks.labels.push_back({0, y, {}, largestText, laneColour(id)});
+    marks.labels.push_back({0, y, tr("%1 against %2").arg(laneName(id), laneName(comparison.reference())), {}, labelColour(id)});
+    if (!precision.isEmpty()) marks.labels.push_back({0, y, {}, precision, labelColour(id)});
+    marks.labels.push_back({0, y, {}, nowText, labelColour(id)});
+    if (!largestText.isEmpty()) marks.labels.push_back({0, y, {}, largestText, labelColour(id)});
 }
 
 // Steps in sight; where they crowd, every n-th, and the note says how many there are.

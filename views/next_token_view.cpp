@@ -60,7 +60,10 @@ void NextTokenView::refresh() {
         return;
     }
     const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
-    m_track.update(*cursor()->recording(), cursor()->lane(), sequence, step);
+    m_track.update(cursor()->sharedRecording(), cursor()->lane(), sequence, step, [this] {
+        refresh();
+        update();
+    });
     const auto usable = [](const TrackedToken& token) { return token.record && token.record->alternative_count > 0; };
     const Pick& lock = cursor()->locked();
     bool chosen = false;
@@ -71,6 +74,10 @@ void NextTokenView::refresh() {
     } else {
         const auto last = std::find_if(m_track.tokens().rbegin(), m_track.tokens().rend(), usable);
         if (last != m_track.tokens().rend()) m_record = last->record;
+    }
+    if (m_track.reading()) {
+        setEmpty(tr("The tokens of sequence %1 are being read.").arg(sequenceLabel(*cursor()->recording(), *lane, sequence)));
+        return;
     }
     if (!m_record) {
         setEmpty(tr("Sequence %1 has not sampled a token up to this step: %2.")

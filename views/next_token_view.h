@@ -22,6 +22,7 @@ public:
 
 protected:
     void refresh() override;
+    void settle() override { m_track.settle(); }
 
 private:
     TokenTrack m_track;

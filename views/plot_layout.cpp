@@ -64,7 +64,7 @@ void Plot::Private::styleCurve(std::size_t index) {
 void Plot::Private::placeMargins(int width, int height) {
     const int line = QFontMetrics(scaledFont(11)).height();
     const int wanted = (overlay->wantedRightMargin() + 7) / 8 * 8;
-    const int right = std::min(wanted, width * 2 / 5);
+    const int right = std::min(wanted, width * 9 / 20);
     // Heads and the axis below take what they need; the rest is shared by the panels' stretch.
     std::vector<QMargins> room;
     int rest = height, stretch = 0;

@@ -110,6 +110,16 @@ QString PlotPane::laneName(LaneId lane) const {
     return QString::fromStdString(cursor()->recording()->lane(lane).info().name);
 }
 
+bool PlotPane::isPast(LaneId lane) const {
+    const int behind = cursor()->step() - cursor()->stepOf(lane);
+    // Lanes that step together publish one after another.
+    return behind > (cursor()->recording()->phase() == Phase::running ? 1 : 0);
+}
+
+QString PlotPane::pastText(LaneId lane) const {
+    return isPast(lane) ? tr(" at step %1").arg(formatCount(static_cast<quint64>(std::max(0, cursor()->stepOf(lane))))) : QString();
+}
+
 std::size_t PlotPane::laneCount() const { return cursor()->recording() ? cursor()->recording()->lanes().size() : 0; }
 
 double PlotPane::niceUpper(double count) {

@@ -52,6 +52,12 @@ protected:
     QColor laneColour(LaneId lane) const;
     QString laneName(LaneId lane) const;
     std::size_t laneCount() const;
+    // The lane ended before the cursor's step: what is said of it is of its last step.
+    bool isPast(LaneId lane) const;
+    // " at step 84" of a lane that is past, else "".
+    QString pastText(LaneId lane) const;
+    // Of labels: the lane's, or grey where it is past.
+    QColor labelColour(LaneId lane) const { return isPast(lane) ? palette_().ink3 : laneColour(lane); }
     // Whole axis for `count` steps; grows in strides, so that the picture does not creep with every step.
     static double niceUpper(double count);
     // Cursor line and flag for the step axis.

@@ -13,7 +13,6 @@ void PoolBlocks::clear() {
     m_copies.clear();
     m_regions.clear();
     m_values.clear();
-    m_attention.clear();
     m_greatest = 0;
     m_anyValue = false;
 }
@@ -56,20 +55,19 @@ void PoolBlocks::collectMass(const Cursor& cursor) {
     const LaneState& state = *cursor.state();
     const auto step = static_cast<std::size_t>(cursor.stepOf(cursor.lane()));
     const std::uint32_t size = state.block_size();
-    m_attention.resize(state.sequences().size());
+    const LaneRecord& lane = *cursor.laneRecord();
+    const NewestRows rows = newestRows(lane, step, cursor.layer(), state.holders());
     for (const std::uint32_t holder : state.holders()) {
-        AttentionIndex& index = m_attention[holder];
-        index.update(*cursor.recording(), cursor.lane(), SequenceId(holder));
-        const auto rows = index.rows(cursor.layer(), cursor.head(), step);
-        if (rows.empty() || !rows.back()) continue;
-        const AttentionRow& row = *rows.back();
+        const auto found = rows.find({holder, cursor.head()});
+        if (found == rows.end()) continue;
+        const AttentionRow& row = *found->second;
         const auto& table = state.sequences()[holder].table;
         for (std::uint32_t logical = 0; logical < table.size(); ++logical) {
             const std::uint32_t block = table[logical].value;
             if (block == null_block_id.value || block >= m_values.size()) continue;
             double mass = 0;
             for (std::uint32_t key = logical * size; key < std::min((logical + 1) * size, row.key_count); ++key)
-                mass += static_cast<double>(index.weight(row, key));
+                mass += static_cast<double>(lane.attention_weights()[row.weights_begin + key]);
             double& value = m_values[block];
             if (std::isnan(value) || SequenceId(holder) == cursor.sequence())
                 value = mass;
@@ -92,7 +90,6 @@ void PoolBlocks::update(const Cursor& cursor, PoolColour colour) {
     m_values.clear();
     m_greatest = 0;
     m_anyValue = false;
-    if (colour != PoolColour::mass) m_attention.clear();
     if (colour == PoolColour::owner) return;
     m_values.assign(state.blocks().size(), std::numeric_limits<double>::quiet_NaN());
     const auto since = [step](std::uint32_t when) {

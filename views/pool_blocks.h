@@ -61,7 +61,6 @@ private:
     std::vector<double> m_values;         // NaN: none; empty when owners give the colour
     double m_greatest = 0;
     bool m_anyValue = false;
-    std::vector<AttentionIndex> m_attention;  // by sequence
 };
 
 }  // namespace kvloupe

@@ -8,7 +8,7 @@ namespace kvloupe {
 void PrefixHistory::begin(BlockId block, std::uint64_t index) {
     if (block == null_block_id || block.value >= m_entries.size()) return;
     const BlockState& state = m_state.blocks()[block.value];
-    m_entries[block.value].push_back({index, state.first_owner, state.logical});
+    m_entries[block.value].push_back({index, index, state.first_owner, state.logical, 0});
 }
 
 void PrefixHistory::take(const Event& event, std::uint64_t index) {
@@ -24,13 +24,19 @@ void PrefixHistory::take(const Event& event, std::uint64_t index) {
     case EventKind::copy_on_write: begin(BlockId(event.other), index); break;
     case EventKind::prefix_hit:
         // Merging a duplicate into the radix tree's block saved no computation: it is no hit.
-        if (inPool && event.cause != Cause::duplicate_owner) m_entries[event.block.value].push_back({index, SequenceId::none(), 0});
+        if (inPool && event.cause != Cause::duplicate_owner) {
+            std::vector<Entry>& entries = m_entries[event.block.value];
+            Entry hit = entries.empty() ? Entry{0, UINT64_MAX, SequenceId::none(), 0, 0} : entries.back();
+            hit.event = index;
+            ++hit.hits;
+            entries.push_back(hit);
+        }
         break;
     default: break;
     }
 }
 
-void PrefixHistory::update(const Recording& recording, LaneId laneId) {
+void PrefixHistory::update(const Recording& recording, LaneId laneId, const std::atomic<bool>& cancelled) {
     const LaneRecord& lane = recording.lane(laneId);
     if (&recording != m_recording || laneId != m_lane) {
         *this = PrefixHistory();
@@ -41,7 +47,7 @@ void PrefixHistory::update(const Recording& recording, LaneId laneId) {
         m_entries.resize(blocks);
     }
     const auto steps = static_cast<std::uint32_t>(lane.step_count());
-    for (; m_steps < steps; ++m_steps) {
+    for (; m_steps < steps && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
         const StepRecord& step = lane.step(m_steps);
         m_state.begin_step(m_steps);
         for (std::uint64_t i = step.events.begin; i < step.events.end; ++i) take(lane.events()[i], i);
@@ -55,16 +61,12 @@ void PrefixHistory::update(const Recording& recording, LaneId laneId) {
 }
 
 PrefixHistory::Content PrefixHistory::content(BlockId block, std::uint64_t end) const {
-    Content content{UINT64_MAX, {}, 0, 0};
-    if (block.value >= m_entries.size()) return content;
+    if (block.value >= m_entries.size()) return {UINT64_MAX, {}, 0, 0};
     const std::vector<Entry>& entries = m_entries[block.value];
-    auto entry = std::partition_point(entries.begin(), entries.end(), [end](const Entry& e) { return e.event < end; });
-    while (entry != entries.begin()) {
-        --entry;
-        if (entry->writer.valid()) return {entry->event, entry->writer, entry->logical, content.hits};
-        ++content.hits;
-    }
-    return content;
+    const auto after = std::partition_point(entries.begin(), entries.end(), [end](const Entry& e) { return e.event < end; });
+    if (after == entries.begin()) return {UINT64_MAX, {}, 0, 0};
+    const Entry& entry = *std::prev(after);
+    return {entry.began, entry.writer, entry.logical, entry.hits};
 }
 
 std::span<const PrefixHistory::Eviction> PrefixHistory::evictions(std::uint32_t first, std::uint32_t last) const {

@@ -8,6 +8,7 @@
 #include "engine/record/lane_state.h"
 #include "engine/record/recording.h"
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -38,8 +39,8 @@ public:
         std::uint64_t resumedHit = 0, resumedQueried = 0;  // of requests that ran again after a preemption
     };
 
-    // Reads the steps that are new; another lane or recording starts over.
-    void update(const Recording& recording, LaneId lane);
+    // Reads the steps that are new until cancelled; another lane or recording starts over.
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled = std::atomic<bool>(false));
 
     std::uint32_t steps() const { return m_steps; }
     // Content of the block after the event before `end` (end of the cursor's step in the event log).
@@ -50,9 +51,11 @@ public:
 
 private:
     struct Entry {
-        std::uint64_t event = 0;
-        SequenceId writer;             // none: a hit
+        std::uint64_t event = 0;       // that began the content, or that hit it
+        std::uint64_t began = 0;       // event that began it
+        SequenceId writer;
         std::uint32_t logical = 0;
+        std::uint32_t hits = 0;        // since it began, this one included
     };
     void take(const Event& event, std::uint64_t index);
     void begin(BlockId block, std::uint64_t index);

@@ -150,12 +150,15 @@ void PrefixTreeView::paintRow(const Canvas& canvas, const Layout& layout, std::u
         }
     }
     const double end = x(layout, (last.logical + 1.0) * m_blockSize) + canvas.u(8);
-    const QString text = rowText(row);
+    painter.restore();
+    // As many facts as have room, each whole.
     const TextStyle style{11, QFont::Normal, colours.ink2, false};
     const double left = layout.plot.right() + canvas.u(6) - end;
-    if (end > layout.plot.left() && left >= std::min(canvas.width(text, style), canvas.u(70)))
-        canvas.text(QRectF(end, top, layout.plot.right() + canvas.u(6) - end, layout.row), text, style);
-    painter.restore();
+    QStringList facts = rowFacts(row);
+    const QString dot = QStringLiteral(" · ");
+    while (!facts.isEmpty() && canvas.width(facts.join(dot), style) > left) facts.removeLast();
+    if (end > layout.plot.left() && !facts.isEmpty())
+        canvas.text(QRectF(end, top, left, layout.row), facts.join(dot), style, Qt::AlignLeft | Qt::AlignVCenter, Qt::ElideNone);
 }
 
 // Several blocks in a pixel: what most of them are.
@@ -305,7 +308,7 @@ void PrefixTreeView::paintStrip(const Canvas& canvas, const QRectF& strip) const
     painter.setPen(QPen(colours.line, 1));
     painter.drawLine(QPointF(strip.left(), rate.top()), QPointF(strip.right(), rate.top()));
     const auto step = static_cast<std::uint32_t>(std::max(0, cursor()->stepOf(cursor()->lane())));
-    const PrefixHistory::HitRate sum = m_history.hitRate(step);
+    const PrefixHistory::HitRate sum = m_history->hitRate(step);
     const TextStyle bold{11.5, QFont::DemiBold, colours.ink1, false}, plain{11, QFont::Normal, colours.ink2, false};
     canvas.originMark(QPointF(rate.left() + canvas.u(4), rate.center().y()), Origin::measured);
     const QString text = sum.queried ? tr("Hit rate %1 (%2 of %3 tokens queried)")

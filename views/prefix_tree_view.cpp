@@ -3,6 +3,7 @@
 
 #include "engine/record/describe.h"
 #include "views/csv_line.h"
+#include "views/event_search.h"
 #include "views/format.h"
 #include "views/picking.h"
 
@@ -59,11 +60,17 @@ void PrefixTreeView::refresh() {
     if (!m_state) return empty(tr("No step has run yet: no block holds a prefix."), true);
     QElapsedTimer clock;
     clock.start();
-    m_history.update(*cursor()->recording(), cursor()->lane());
-    m_tokens.update(*cursor()->recording(), cursor()->lane());
+    const auto again = [this] {
+        refresh();
+        update();
+    };
+    m_history.follow(cursor()->sharedRecording(), cursor()->lane(), again);
+    m_tokens.follow(cursor()->sharedRecording(), cursor()->lane(), again);
     m_blockSize = std::max(1u, m_state->block_size());
     const auto step = static_cast<std::uint32_t>(cursor()->stepOf(cursor()->lane()));
-    m_tree.build({*cursor()->recording(), cursor()->lane(), *m_state, m_history, step}, {});
+    if (m_history->steps() <= step)  // who wrote a block that nobody owns is known from its steps only
+        return empty(tr("Who wrote which block is being read from %1 steps.").arg(formatCount(lane->step_count())));
+    m_tree.build({*cursor()->recording(), cursor()->lane(), *m_state, *m_history, step}, {});
     lookOver();
     m_interval = std::max(40, static_cast<int>(clock.elapsed()) * build_share);
     if (m_tree.rows().empty())
@@ -72,6 +79,11 @@ void PrefixTreeView::refresh() {
     setFixedStrip(stripHeight());
     layOut();
     explain();
+}
+
+void PrefixTreeView::settle() {
+    m_history.settle();
+    m_tokens.settle();
 }
 
 void PrefixTreeView::lookOver() {
@@ -122,6 +134,7 @@ void PrefixTreeView::explain() {
         parts << tr("prefix caching is off: only what sequences own");
     const Layout layout = layoutFor(QRectF(rect()));
     if (layout.folded()) parts << tr("folded: %1 blocks per cell").arg(formatCount(static_cast<quint64>(std::ceil(3 / std::max(1e-9, layout.cell)))));
+    if (m_tokens.reading()) parts << tr("reading texts");
     if (m_range.zoomed()) parts << tr("zoomed, F shows all");
     setSubtitle(parts.join(QStringLiteral(" · ")));
 }
@@ -135,7 +148,7 @@ PrefixTreeView::Layout PrefixTreeView::layoutFor(const QRectF& area) const {
     layout.plot = QRectF(area.left() + names, area.top() + axis_height * scale, std::max(20.0, width - names - 10 * scale),
                          std::max(0.0, area.height() - axis_height * scale - stripHeight()));
     // Where everything is in sight, room for the sentence behind the deepest row.
-    const double texts = m_range.zoomed() || width < 420 * scale ? 0 : 150 * scale;
+    const double texts = m_range.zoomed() || width < 420 * scale ? 0 : std::min(190 * scale, width * 0.36);
     const auto [begin, end] = m_range.of(static_cast<int>(m_tree.deepest() * m_blockSize));
     layout.begin = begin;
     layout.end = end;
@@ -209,6 +222,19 @@ void PrefixTreeView::mousePressEvent(QMouseEvent* event) {
     if (!pick.empty()) cursor()->lock(pick);
 }
 
+std::optional<std::uint32_t> PrefixTreeView::stepOf(std::uint32_t node) const {
+    if (node == PrefixTree::none || m_tree.nodes()[node].event == UINT64_MAX) return {};
+    return EventSearch(*cursor()->recording(), *cursor()->laneRecord()).stepOf(m_tree.nodes()[node].event);
+}
+
+void PrefixTreeView::goTo(std::uint32_t node) {
+    if (const auto step = stepOf(node)) cursor()->setStep(static_cast<int>(*step));
+}
+
+void PrefixTreeView::mouseDoubleClickEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton && !isEmptyShown()) goTo(nodeAt(layoutFor(QRectF(rect())), event->position()));
+}
+
 void PrefixTreeView::wheelEvent(QWheelEvent* event) {
     if (!(event->modifiers() & Qt::ControlModifier) || isEmptyShown()) {
         ListView::wheelEvent(event);
@@ -245,6 +271,10 @@ void PrefixTreeView::keyPressEvent(QKeyEvent* event) {
         update();
         return;
     }
+    if ((event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter) && event->modifiers() & Qt::ControlModifier && card >= 0) {
+        const PrefixTree::Row& row = m_tree.rows()[static_cast<std::size_t>(card)];
+        return goTo(m_tree.order()[std::min(row.begin + m_column, row.end - 1)]);
+    }
     if (event->key() == Qt::Key_Up || event->key() == Qt::Key_Down) m_column = 0;
     ListView::keyPressEvent(event);
 }
@@ -268,16 +298,16 @@ QString PrefixTreeView::stateName(const PrefixTree::Node& node) const {
 }
 
 QString PrefixTreeView::blockText(const PrefixTree::Node& node, int longest) const {
-    return m_tokens.text(node.writer, node.logical * m_blockSize, std::max(1u, node.filled), longest);
+    return m_tokens->text(node.writer, node.logical * m_blockSize, std::max(1u, node.filled), longest);
 }
 
 QString PrefixTreeView::rowName(const PrefixTree::Row& row) const {
     const PrefixTree::Node& first = m_tree.nodes()[m_tree.order()[row.begin]];
     if (first.owners > 0) return owners(first, first.owners > 3 ? 2 : 3);
-    return m_tokens.text(first.writer, first.logical * m_blockSize, m_blockSize, 40);
+    return m_tokens->text(first.writer, first.logical * m_blockSize, m_blockSize, 40);
 }
 
-QString PrefixTreeView::rowText(const PrefixTree::Row& row) const {
+QStringList PrefixTreeView::rowFacts(const PrefixTree::Row& row) const {
     std::uint64_t tokens = 0, evicted = 0;
     std::uint32_t hits = 0, next = 0;
     for (std::uint32_t place = row.begin; place < row.end; ++place) {
@@ -291,10 +321,11 @@ QString PrefixTreeView::rowText(const PrefixTree::Row& row) const {
     if (evicted) parts << tr("%1 evicted").arg(formatCount(evicted));
     if (m_state->groups() > 1) parts << tr("group %1").arg(m_tree.nodes()[m_tree.order()[row.begin]].group);
     if (hits) parts << (hits == 1 ? tr("1 hit") : tr("%1 hits").arg(formatCount(hits)));
-    QString text = originMark(Origin::measured) + QLatin1Char(' ') + parts.join(QStringLiteral(" · "));
-    if (!next) return text;
+    parts.first().prepend(originMark(Origin::measured) + QLatin1Char(' '));
+    if (!next) return parts;
     const QString goes = next == 1 ? tr("goes next") : tr("goes as no. %1").arg(formatCount(next));
-    return text + QStringLiteral(" · ") + (m_tree.predicted() ? originMark(Origin::predicted) + QLatin1Char(' ') + goes : goes);
+    parts << (m_tree.predicted() ? originMark(Origin::predicted) + QLatin1Char(' ') + goes : goes);
+    return parts;
 }
 
 QString PrefixTreeView::describe(const PrefixTree::Node& node) const {
@@ -314,6 +345,9 @@ QString PrefixTreeView::describe(const PrefixTree::Node& node) const {
                                      : tr("%1 no. %2 in the free queue").arg(measured, formatCount(node.next)));
     if (node.orphan) lines << tr("The block before it is gone: no request can hit it until that is computed again.");
     if (node.evicted) lines << tr("Step %1: %2").arg(formatCount(node.evictedAt), QString::fromStdString(describe_event(recording, lane, node.event)));
+    if (const auto step = stepOf(m_tree.nodeOf(node.block)); step && !node.evicted)
+        lines << tr("Its content began in step %1: a double click goes there (Ctrl+Return).").arg(formatCount(*step));
+    if (node.evicted) lines << tr("A double click goes there (Ctrl+Return).");
     return lines.join(QLatin1Char('\n'));
 }
 

@@ -7,6 +7,7 @@
 
 #include "views/list_view.h"
 
+#include "views/growing_data.h"
 #include "views/prefix_tree.h"
 #include "views/sequence_tokens.h"
 #include "views/step_axis.h"
@@ -31,6 +32,7 @@ public:
 protected:
     int refreshInterval() const override { return m_interval; }
     void refresh() override;
+    void settle() override;  // waits for what is still being read
     QString tipAt(const QPointF& position) const override;
     Pick pickOf(int card) const override;
     void choose(int card) override;
@@ -38,6 +40,7 @@ protected:
     void setZoomState(const QVariant& state) override;
     void mouseMoveEvent(QMouseEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
+    void mouseDoubleClickEvent(QMouseEvent* event) override;  // to the step in which the block's content began, or went
     void wheelEvent(QWheelEvent* event) override;
     void keyPressEvent(QKeyEvent* event) override;
 
@@ -56,10 +59,12 @@ private:
     QRectF cell(const Layout& layout, std::uint32_t place, std::uint32_t row) const;  // place in the order of nodes
     std::uint32_t nodeAt(const Layout& layout, const QPointF& point) const;
     Pick pickNode(std::uint32_t node) const;
+    std::optional<std::uint32_t> stepOf(std::uint32_t node) const;
+    void goTo(std::uint32_t node);
     void explain();
     double stripHeight() const;
     QString rowName(const PrefixTree::Row& row) const;
-    QString rowText(const PrefixTree::Row& row) const;
+    QStringList rowFacts(const PrefixTree::Row& row) const;  // joined with dots they are the row's sentence; the first says most
     QString owners(const PrefixTree::Node& node, std::size_t limit) const;
     QString stateName(const PrefixTree::Node& node) const;
     QString blockText(const PrefixTree::Node& node, int longest) const;
@@ -74,9 +79,9 @@ private:
     void paintMarks(const Canvas& canvas, const Layout& layout) const;
     void paintStrip(const Canvas& canvas, const QRectF& strip) const;
 
-    PrefixHistory m_history;
+    GrowingData<PrefixHistory> m_history;
     PrefixTree m_tree;
-    SequenceTokens m_tokens;
+    GrowingData<SequenceTokens> m_tokens;
     StepRange m_range;              // of tokens from the root
     std::optional<LaneState> m_state;  // after the cursor's step
     std::uint32_t m_blockSize = 1;

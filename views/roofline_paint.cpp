@@ -62,7 +62,9 @@ void RooflineView::paintAxes(const Canvas& canvas, const RooflineFrame& frame) c
         painter.drawLine(QPointF(x, frame.plot.top()), QPointF(x, frame.plot.bottom()));
         const QString text = power(std::pow(10, at));
         const double width = canvas.width(text, ticks);
-        const double left = std::min(x - width / 2, frame.below.right() + canvas.u(8) - width);
+        // That of the corner stands right of it: left of it begins the other axis.
+        const double corner = frame.plot.left() + canvas.u(2);
+        const double left = std::clamp(x - width / 2, corner, std::max(corner, frame.below.right() + canvas.u(8) - width));
         canvas.text(QRectF(left, frame.below.top(), width + 1, line), text, ticks, Qt::AlignLeft | Qt::AlignVCenter,
                     Qt::ElideNone);
     }
@@ -72,7 +74,8 @@ void RooflineView::paintAxes(const Canvas& canvas, const RooflineFrame& frame) c
         const double y = frame.toY(at);
         painter.setPen(QPen(canvas.colours().grid, 1));
         painter.drawLine(QPointF(frame.plot.left(), y), QPointF(frame.plot.right(), y));
-        canvas.text(QRectF(frame.left.left(), y - line / 2, frame.left.width(), line), power(std::pow(10, at - unitOf)),
+        const double top = std::min(y - line / 2, frame.plot.bottom() - line + canvas.u(2));
+        canvas.text(QRectF(frame.left.left(), top, frame.left.width(), line), power(std::pow(10, at - unitOf)),
                     ticks, Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
     }
     painter.setPen(QPen(canvas.colours().line, 1));

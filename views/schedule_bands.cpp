@@ -16,9 +16,9 @@ void ScheduleView::paintBand(const Canvas& canvas, const Layout& layout, Band ba
     QPainter& painter = canvas.painter();
     const CachePolicy& policy = cursor()->laneRecord()->info().policy;
     const std::uint32_t limit = band == Band::tokens ? policy.max_num_batched_tokens : band == Band::running ? policy.max_num_seqs : 0;
-    const std::uint32_t peak = band == Band::tokens    ? m_data.peaks().tokens
-                               : band == Band::running ? m_data.peaks().running
-                                                       : m_data.peaks().waiting;
+    const std::uint32_t peak = band == Band::tokens    ? data().peaks().tokens
+                               : band == Band::running ? data().peaks().running
+                                                       : data().peaks().waiting;
     // To the limit where the peak comes near it; else to the peak, and the label says what the limit is.
     const bool near = limit > 0 && peak * 4.0 >= limit;
     const double top = std::max<double>(1, near ? std::max(limit, peak) : peak);
@@ -47,19 +47,19 @@ void ScheduleView::paintBand(const Canvas& canvas, const Layout& layout, Band ba
     painter.setClipRect(area.adjusted(0, -canvas.u(2), 0, 1), Qt::IntersectClip);
     painter.setRenderHint(QPainter::Antialiasing, false);
     if (axis.perStep >= 1) {
-        const auto last = static_cast<std::uint32_t>(std::min<double>(m_data.steps(), std::ceil(axis.end)));
+        const auto last = static_cast<std::uint32_t>(std::min<double>(data().steps(), std::ceil(axis.end)));
         for (auto step = static_cast<std::uint32_t>(std::max(0.0, axis.begin)); step < last; ++step) {
             // On whole pixels, so that neighbours meet.
             const double left = std::floor(axis.x(step)), right = std::floor(axis.x(step + 1.0));
-            column(left, right - left - (axis.perStep > 8 ? 1 : 0), m_data.load(step, step + 1));
+            column(left, right - left - (axis.perStep > 8 ? 1 : 0), data().load(step, step + 1));
         }
     } else {
         const auto columns = static_cast<int>(area.width());
         for (int x = 0; x < columns; ++x) {
             const auto begin = static_cast<std::uint32_t>(axis.stepAt(area.left() + x));
             const auto end = std::max(begin + 1, static_cast<std::uint32_t>(axis.stepAt(area.left() + x + 1)));
-            if (begin >= m_data.steps()) break;
-            column(area.left() + x, 1, m_data.load(begin, end));
+            if (begin >= data().steps()) break;
+            column(area.left() + x, 1, data().load(begin, end));
         }
     }
     painter.restore();
@@ -113,13 +113,13 @@ void ScheduleView::paintLegend(const Canvas& canvas, const Layout& layout, const
     };
     std::vector<Entry> entries;
     for (const Doing doing : {Doing::prefill, Doing::decode, Doing::waiting, Doing::preempted, Doing::swapped})
-        if (m_data.anyPhase(doing)) entries.push_back({phaseName(doing), doing});
+        if (data().anyPhase(doing)) entries.push_back({phaseName(doing), doing});
     const std::pair<EventKind, QString> kinds[] = {{EventKind::preempt, tr("preemption")}, {EventKind::copy_on_write, tr("copy-on-write")},
                                                    {EventKind::prefix_hit, tr("prefix hit")}, {EventKind::fork, tr("fork")},
                                                    {EventKind::resume, tr("resumes")}, {EventKind::reject, tr("rejected")}};
     if (layout.pitch >= canvas.u(9))  // else no marks are drawn
         for (const auto& [kind, name] : kinds)
-            if (m_data.anyMark(kind)) entries.push_back({name, std::nullopt, kind});
+            if (data().anyMark(kind)) entries.push_back({name, std::nullopt, kind});
     double total = 0;
     std::size_t count = 0;
     for (Entry& entry : entries) {

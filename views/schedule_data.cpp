@@ -145,7 +145,7 @@ void ScheduleData::take(const Event& event, std::uint64_t index) {
     }
 }
 
-void ScheduleData::update(const Recording& recording, LaneId laneId) {
+void ScheduleData::update(const Recording& recording, LaneId laneId, const std::atomic<bool>& cancelled) {
     if (&recording != m_recording || laneId != m_laneId) {
         *this = ScheduleData();
         m_recording = &recording;
@@ -153,7 +153,7 @@ void ScheduleData::update(const Recording& recording, LaneId laneId) {
     }
     m_lane = &recording.lane(laneId);
     const auto steps = static_cast<std::uint32_t>(m_lane->step_count());
-    for (; m_steps < steps; ++m_steps) {
+    for (; m_steps < steps && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
         const StepRecord& step = m_lane->step(m_steps);
         for (std::uint64_t i = step.events.begin; i < step.events.end; ++i) take(m_lane->events()[i], i);
         const Load load = loadOf(step);

@@ -8,6 +8,7 @@
 
 #include "engine/record/recording.h"
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -57,8 +58,8 @@ public:
         std::uint32_t tokens = 0, running = 0, waiting = 0;
     };
 
-    // Reads the steps that are new; another lane or recording starts over.
-    void update(const Recording& recording, LaneId lane);
+    // Reads the steps that are new until cancelled; another lane or recording starts over.
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled = std::atomic<bool>(false));
 
     std::uint32_t steps() const { return m_steps; }
     const std::vector<Row>& rows() const { return m_rows; }  // index: SequenceId

@@ -99,9 +99,9 @@ void ScheduleView::paintNames(const Canvas& canvas, const Layout& layout) const 
     const CachePolicy& policy = lane.info().policy;
     for (const auto& [band, place] : layout.bands) {
         const auto [title, peak, limit] = [&, b = band]() -> std::tuple<QString, std::uint32_t, std::uint32_t> {
-            if (b == Band::tokens) return {tr("tokens"), m_data.peaks().tokens, policy.max_num_batched_tokens};
-            if (b == Band::running) return {tr("running"), m_data.peaks().running, policy.max_num_seqs};
-            return {tr("waiting"), m_data.peaks().waiting, 0u};
+            if (b == Band::tokens) return {tr("tokens"), data().peaks().tokens, policy.max_num_batched_tokens};
+            if (b == Band::running) return {tr("running"), data().peaks().running, policy.max_num_seqs};
+            return {tr("waiting"), data().peaks().waiting, 0u};
         }();
         const double line = canvas.u(13);
         if (!wide) {  // above the band; the tip has the numbers
@@ -132,7 +132,7 @@ void ScheduleView::runsOf(const StepAxis& axis, const ScheduleData::Row& row, st
     };
     for (; span != row.spans.end() && span->begin < axis.end; ++span) {
         const double left = std::max(axis.plot.left(), axis.x(span->begin));
-        const double right = std::min(axis.plot.right(), axis.x(std::min(span->end, m_data.steps())));
+        const double right = std::min(axis.plot.right(), axis.x(std::min(span->end, data().steps())));
         if (axis.perStep >= 1) {
             runs.push_back({left, right, span->phase});
             continue;
@@ -224,26 +224,26 @@ void ScheduleView::paintRun(const Canvas& canvas, const Layout& layout, const QR
 }
 
 void ScheduleView::paintRow(const Canvas& canvas, const Layout& layout, SequenceId sequence) const {
-    const ScheduleData::Row& data = m_data.rows()[sequence.value];
+    const ScheduleData::Row& shown = data().rows()[sequence.value];
     const StepAxis& axis = layout.axis;
     const QRectF row(layout.rows.left(), layout.rows.top() + (m_rowOf[sequence.value] - layout.first) * layout.pitch, layout.rows.width(), layout.pitch);
-    if (data.first >= axis.end || (data.last != ScheduleData::open_end && data.last + 1.0 < axis.begin)) return;
+    if (shown.first >= axis.end || (shown.last != ScheduleData::open_end && shown.last + 1.0 < axis.begin)) return;
     const Palette& colours = canvas.colours();
     // Runs without being scheduled: a thin line between its spans.
-    const double end = axis.x(data.last == ScheduleData::open_end ? m_data.steps() : data.last + 1);
-    const double left = std::max(row.left(), axis.x(data.first)), right = std::min(row.right(), end);
+    const double end = axis.x(shown.last == ScheduleData::open_end ? data().steps() : shown.last + 1);
+    const double left = std::max(row.left(), axis.x(shown.first)), right = std::min(row.right(), end);
     if (right > left) {
         canvas.painter().setPen(QPen(canvas.mix(colours.owner(sequence.value), colours.panel, 0.6), 1));
         canvas.painter().drawLine(QPointF(left, row.center().y()), QPointF(right, row.center().y()));
     }
     std::vector<Run> runs;
-    runsOf(axis, data, runs);
+    runsOf(axis, shown, runs);
     for (const Run& run : runs) paintRun(canvas, layout, row, run, sequence.value);
     // "304 + 104" behind the end, where there is room.
     if (layout.pitch < canvas.u(13) || end > row.right()) return;
     const TextStyle style{11, QFont::Normal, colours.ink2, false};
-    const QString text = data.ending == EventKind::reject ? tr("rejected")
-                                                          : tr("%1 + %2").arg(formatCount(data.prompt), formatCount(data.decoded));
+    const QString text = shown.ending == EventKind::reject ? tr("rejected")
+                                                          : tr("%1 + %2").arg(formatCount(shown.prompt), formatCount(shown.decoded));
     const QRectF room(end + canvas.u(8), row.top(), row.right() - end - canvas.u(8), row.height());
     if (canvas.width(text, style) <= room.width()) canvas.text(room, text, style);
 }
@@ -253,7 +253,7 @@ void ScheduleView::paintChunks(const Canvas& canvas, const Layout& layout) const
     const StepAxis& axis = layout.axis;
     if (axis.perStep < canvas.u(26) || layout.pitch < canvas.u(15)) return;
     const LaneRecord& lane = *cursor()->laneRecord();
-    const auto last = static_cast<std::uint32_t>(std::min<double>(m_data.steps(), std::ceil(axis.end)));
+    const auto last = static_cast<std::uint32_t>(std::min<double>(data().steps(), std::ceil(axis.end)));
     for (auto step = static_cast<std::uint32_t>(std::max(0.0, axis.begin)); step < last; ++step) {
         const LogRange events = lane.step(step).events;
         for (std::uint64_t i = events.begin; i < events.end; ++i) {
@@ -274,7 +274,7 @@ void ScheduleView::paintMarks(const Canvas& canvas, const Layout& layout, Sequen
     const double top = layout.rows.top() + (m_rowOf[sequence.value] - layout.first) * layout.pitch;
     const double size = layout.pitch >= canvas.u(14) ? 8 : 6.5;
     double lastX = -1e9;
-    for (const ScheduleData::Mark& mark : m_data.rows()[sequence.value].marks) {
+    for (const ScheduleData::Mark& mark : data().rows()[sequence.value].marks) {
         if (mark.step + 1.0 < axis.begin || mark.step > axis.end || mark.kind == EventKind::finish) continue;
         const double x = axis.x(mark.step + 0.5);
         if (x - lastX < canvas.u(size * 0.7)) continue;
@@ -301,7 +301,7 @@ QImage ScheduleView::foldedImage(const Canvas& canvas, const Layout& layout, con
         std::fill(cover.begin(), cover.end(), std::array<double, ScheduleData::phase_count>{});
         sharing = 0;
         for (std::size_t row = first; row < std::min(last, m_order.size()); ++row, ++sharing) {
-            runsOf(layout.axis, m_data.rows()[m_order[row].value], runs);
+            runsOf(layout.axis, data().rows()[m_order[row].value], runs);
             for (const Run& run : runs) {
                 const auto phase = static_cast<std::size_t>(run.phase);
                 const auto begin = static_cast<int>(run.left - layout.rows.left());
@@ -336,7 +336,7 @@ void ScheduleView::paintFolded(const Canvas& canvas, const Layout& layout) const
     const double used = std::min(layout.rows.height(), layout.pitch * layout.shown);
     const QSize size(static_cast<int>(layout.rows.width()), static_cast<int>(std::ceil(used)));
     if (size.isEmpty()) return;
-    const Folded key{cursor()->recording(), cursor()->lane(), m_data.steps(),
+    const Folded key{cursor()->recording(), cursor()->lane(), data().steps(),
                      QRectF(layout.axis.begin, layout.first, layout.axis.end - layout.axis.begin, layout.shown), size, canvas.colours().dark};
     if (!(key == m_foldedKey)) {
         m_folded = foldedImage(canvas, layout, size);

@@ -27,7 +27,7 @@ QString ScheduleView::phaseName(ScheduleData::Phase phase) const {
 QString ScheduleView::describe(SequenceId sequence, std::uint32_t step) const {
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
-    const ScheduleData::Row& row = m_data.rows()[sequence.value];
+    const ScheduleData::Row& row = data().rows()[sequence.value];
     const QString measured = originMark(Origin::measured);
     QStringList lines;
     const auto sentence = [&](std::uint64_t event) {
@@ -36,12 +36,12 @@ QString ScheduleView::describe(SequenceId sequence, std::uint32_t step) const {
     const QString who = sequenceLabel(recording, lane, sequence);
     if (step < row.first) {
         lines << tr("%1 arrives in step %2").arg(who, formatCount(row.first));
-    } else if (const ScheduleData::Span* span = m_data.spanAt(sequence, step)) {
-        const std::uint32_t end = std::min(span->end, m_data.steps());
+    } else if (const ScheduleData::Span* span = data().spanAt(sequence, step)) {
+        const std::uint32_t end = std::min(span->end, data().steps());
         lines << tr("%1, %2 in steps %3–%4").arg(who, phaseName(span->phase), formatCount(span->begin), formatCount(end - 1));
         if (span->tokens > 0) lines << (span->tokens == 1 ? tr("%1 %2 token computed") : tr("%1 %2 tokens computed")).arg(measured, formatCount(span->tokens));
         if (span->phase == ScheduleData::Phase::waiting) {
-            if (const auto refusal = m_data.refusal(sequence, step)) lines << sentence(*refusal);
+            if (const auto refusal = data().refusal(sequence, step)) lines << sentence(*refusal);
         } else if (span->tokens == 0) {
             lines << sentence(span->event);
         }
@@ -62,7 +62,7 @@ QString ScheduleView::tipAt(const QPointF& position) const {
     if (!lane || position.x() > layout.rows.right()) return {};
     const double at = std::floor(layout.axis.stepAt(std::max(position.x(), layout.rows.left())));
     const int step = position.x() < layout.rows.left() ? std::max(0, cursor()->step()) : static_cast<int>(at);
-    if (step < 0 || step >= static_cast<int>(m_data.steps())) return {};
+    if (step < 0 || step >= static_cast<int>(data().steps())) return {};
     if (const auto sequence = sequenceAt(layout, position)) return describe(*sequence, static_cast<std::uint32_t>(step));
     if (position.y() < layout.rows.bottom() || position.x() < layout.rows.left()) return {};
     const StepRecord& record = lane->step(static_cast<std::size_t>(step));
@@ -85,7 +85,7 @@ QString ScheduleView::csv() const {
                            QStringLiteral("decode_tokens_measured"), QStringLiteral("running_measured"),
                            QStringLiteral("waiting_measured"), QStringLiteral("cause")});
     const LaneRecord* lane = cursor()->laneRecord();
-    if (!lane || m_data.steps() == 0) return csv;
+    if (!lane || data().steps() == 0) return csv;
     const auto [begin, end] = range();
     const auto sentence = [&](std::uint64_t event) {
         return QString::fromStdString(describe_event(*cursor()->recording(), *lane, event));
@@ -96,14 +96,14 @@ QString ScheduleView::csv() const {
         if (place + 1 <= layout.first || place >= layout.first + layout.shown) continue;
         const SequenceId sequence = m_order[i];
         const QString number = QString::number(sequence.value), name = sequenceName(*cursor()->recording(), *lane, sequence);
-        for (const ScheduleData::Span& span : m_data.rows()[sequence.value].spans) {
-            const std::uint32_t last = std::min(span.end, m_data.steps()) - 1;
+        for (const ScheduleData::Span& span : data().rows()[sequence.value].spans) {
+            const std::uint32_t last = std::min(span.end, data().steps()) - 1;
             if (last < begin || span.begin >= end) continue;
             csv += csvLine({phaseName(span.phase), number, name, QString::number(span.begin), QString::number(last),
                             QString::number(span.tokens), {}, {}, {}, {}, sentence(span.event)});
         }
     }
-    const auto last = static_cast<std::uint32_t>(std::min<double>(m_data.steps(), std::ceil(end)));
+    const auto last = static_cast<std::uint32_t>(std::min<double>(data().steps(), std::ceil(end)));
     for (auto step = static_cast<std::uint32_t>(std::max(0.0, begin)); step < last; ++step) {
         const StepRecord& record = lane->step(step);
         csv += csvLine({QStringLiteral("step"), {}, {}, QString::number(step), QString::number(step),

@@ -74,16 +74,27 @@ void ScheduleView::refresh() {
         setEmpty(tr("Open a model or a scenario to see what its scheduler does with each request."));
         return;
     }
-    m_data.update(*cursor()->recording(), cursor()->lane());
-    m_order.clear();
-    m_rowOf.assign(m_data.rows().size(), 0);
-    for (std::uint32_t s = 0; s < m_data.rows().size(); ++s) {
-        if (!m_data.rows()[s].seen) continue;
-        m_rowOf[s] = static_cast<std::uint32_t>(m_order.size());
-        m_order.emplace_back(s);
+    const bool all = m_log.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
+        refresh();
+        update();
+    });
+    const Ordered ordered{cursor()->recording(), cursor()->lane(), data().steps()};
+    if (ordered != m_ordered) {
+        m_ordered = ordered;
+        m_order.clear();
+        m_rowOf.assign(data().rows().size(), 0);
+        for (std::uint32_t s = 0; s < data().rows().size(); ++s) {
+            if (!data().rows()[s].seen) continue;
+            m_rowOf[s] = static_cast<std::uint32_t>(m_order.size());
+            m_order.emplace_back(s);
+        }
+    }
+    if (!all && data().steps() == 0) {
+        setEmpty(tr("What the scheduler did in %1 steps is being read.").arg(formatCount(lane->step_count())));
+        return;
     }
     if (m_current >= static_cast<int>(m_order.size())) m_current = -1;
-    if (m_data.steps() == 0) {
+    if (data().steps() == 0) {
         setEmpty(tr("No step has run yet: nothing was scheduled."), tr("Step"), QStringLiteral("step"));
         return;
     }
@@ -104,6 +115,7 @@ void ScheduleView::explain() {
                       m_order.size() == 1 ? tr("1 sequence") : tr("%1 sequences").arg(formatCount(m_order.size()))};
     if (!policy.batching.empty()) parts << tr("%1 batching").arg(QString::fromStdString(policy.batching));
     if (!policy.scheduling.empty()) parts << QString::fromStdString(policy.scheduling);
+    if (m_log.reading()) parts << tr("reading events");
     if (layout.folded()) parts << tr("folded: %1 sequences per line").arg(formatCount(static_cast<quint64>(std::ceil(1 / layout.pitch))));
     if (layout.axis.perStep < 1)
         parts << tr("folded: %1 steps per pixel").arg(formatCount(static_cast<quint64>(std::ceil(1 / layout.axis.perStep))));
@@ -165,7 +177,7 @@ std::optional<SequenceId> ScheduleView::sequenceAt(const Layout& layout, const Q
 const ScheduleData::Mark* ScheduleView::markAt(const Layout& layout, SequenceId sequence, const QPointF& point) const {
     const ScheduleData::Mark* nearest = nullptr;
     double distance = std::max(5.0 * unit(), layout.axis.perStep / 2);
-    for (const ScheduleData::Mark& mark : m_data.rows()[sequence.value].marks) {
+    for (const ScheduleData::Mark& mark : data().rows()[sequence.value].marks) {
         const double away = std::abs(layout.axis.x(mark.step + 0.5) - point.x());
         if (away <= distance) {
             distance = away;

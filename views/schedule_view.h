@@ -7,6 +7,7 @@
 
 #include "views/view.h"
 
+#include "views/growing_data.h"
 #include "views/schedule_data.h"
 #include "views/step_axis.h"
 
@@ -29,11 +30,12 @@ public:
     std::pair<double, double> range() const { return m_range.of(cursor()->stepCount()); }
     double xOfStep(double step) const;
     QRectF rowRect(SequenceId sequence) const;   // empty where it is out of sight
-    const ScheduleData& data() const { return m_data; }
+    const ScheduleData& data() const { return *m_log; }
 
 protected:
     int refreshInterval() const override { return 40; }
     void refresh() override;
+    void settle() override { m_log.settle(); }
     void refreshSelection() override { update(); }
     QString tipAt(const QPointF& position) const override;
     bool navigates() const override { return true; }
@@ -85,7 +87,14 @@ private:
     void paintBand(const Canvas& canvas, const Layout& layout, Band band, const QRectF& area) const;
     void paintLegend(const Canvas& canvas, const Layout& layout, const QRectF& area) const;
 
-    ScheduleData m_data;
+    GrowingData<ScheduleData> m_log;
+    struct Ordered {                   // what m_order was made from
+        const Recording* recording = nullptr;
+        LaneId lane;
+        std::uint32_t steps = 0;
+        bool operator==(const Ordered&) const = default;
+    };
+    Ordered m_ordered;
     StepRange m_range;
     std::vector<SequenceId> m_order;   // rows from the top
     std::vector<std::uint32_t> m_rowOf;  // index: sequence

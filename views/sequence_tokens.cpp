@@ -12,7 +12,7 @@ constexpr std::uint32_t farthest_position = 1u << 26;  // a broken record cannot
 
 }  // namespace
 
-void SequenceTokens::update(const Recording& recording, LaneId laneId) {
+void SequenceTokens::update(const Recording& recording, LaneId laneId, const std::atomic<bool>& cancelled) {
     if (&recording != m_recording || laneId != m_laneId) {
         *this = SequenceTokens();
         m_recording = &recording;
@@ -20,14 +20,15 @@ void SequenceTokens::update(const Recording& recording, LaneId laneId) {
     }
     m_lane = &recording.lane(laneId);
     const std::size_t steps = m_lane->step_count();
-    const std::uint64_t end = steps > 0 ? m_lane->step(steps - 1).tokens.end : 0;
-    for (; m_scanned < end; ++m_scanned) {
-        const TokenRecord& record = m_lane->tokens()[m_scanned];
-        if (!record.sequence.valid() || record.position > farthest_position) continue;
-        if (record.sequence.value >= m_tokens.size()) m_tokens.resize(std::size_t{record.sequence.value} + 1);
-        std::vector<TokenId>& tokens = m_tokens[record.sequence.value];
-        if (record.position >= tokens.size()) tokens.resize(std::size_t{record.position} + 1, unknown);
-        tokens[record.position] = record.token;
+    for (; m_steps < steps && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
+        for (const std::uint64_t end = m_lane->step(m_steps).tokens.end; m_scanned < end; ++m_scanned) {
+            const TokenRecord& record = m_lane->tokens()[m_scanned];
+            if (!record.sequence.valid() || record.position > farthest_position) continue;
+            if (record.sequence.value >= m_tokens.size()) m_tokens.resize(std::size_t{record.sequence.value} + 1);
+            std::vector<TokenId>& tokens = m_tokens[record.sequence.value];
+            if (record.position >= tokens.size()) tokens.resize(std::size_t{record.position} + 1, unknown);
+            tokens[record.position] = record.token;
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include <QString>
 
+#include <atomic>
 #include <optional>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace kvloupe {
 
 class SequenceTokens {
 public:
-    // Reads the steps that are new; another lane or recording starts over.
-    void update(const Recording& recording, LaneId lane);
+    // Reads the steps that are new until cancelled; another lane or recording starts over.
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled = std::atomic<bool>(false));
+    std::size_t steps() const { return m_steps; }  // read so far
 
     std::optional<TokenId> token(SequenceId sequence, std::uint32_t position) const;
     // Text of positions first .. first + count - 1, on one line, at most `longest` characters; token numbers where the
@@ -28,6 +30,7 @@ private:
     const Recording* m_recording = nullptr;
     const LaneRecord* m_lane = nullptr;
     LaneId m_laneId;
+    std::size_t m_steps = 0;
     std::uint64_t m_scanned = 0;
     std::vector<std::vector<TokenId>> m_tokens;  // (sequence, position)
 };

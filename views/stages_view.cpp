@@ -46,7 +46,18 @@ StagesView::StagesView(Cursor* cursor, QWidget* parent)
     // A shortcut, because a table takes letters for a search.
     auto* pin = new QShortcut(Qt::Key_P, this, nullptr, nullptr, Qt::WidgetWithChildrenShortcut);
     connect(pin, &QShortcut::activated, m_pin, &QPushButton::click);
+    // Enter, where the system says so, and a double click: to the step that the numbers are of, or that they are compared with.
+    connect(table(), &QTableView::activated, this, [this](const QModelIndex& index) { goTo(index); });
+    connect(table(), &QTableView::doubleClicked, this, [this](const QModelIndex& index) { goTo(index); });
+    table()->setToolTip(tr("A double click goes to the step that is shown; on a Δ to the pinned one"));
     connect(m_measure, &QPushButton::clicked, this, [this] { Q_EMIT emptyAction(QStringLiteral("measure-ceilings")); });
+}
+
+void StagesView::goTo(const QModelIndex& index) {
+    const int column = m_proxy->mapToSource(index).column();
+    const bool change = column == StagesModel::timeChange || column == StagesModel::changeShare;
+    const int step = change ? m_model->pinnedStep() : m_shownStep;
+    if (step >= 0) cursor()->setStep(step);
 }
 
 void StagesView::setCeilings(const Ceilings& ceilings) {
@@ -114,6 +125,7 @@ void StagesView::refresh() {
     const bool summed = m_sumBox->currentIndex() == 1;
     const auto place = lane ? stagedAtOrBefore(*lane, asked) : std::nullopt;
     const int step = place && !summed ? static_cast<int>(lane->staged_steps()[*place].step) : asked;
+    m_shownStep = step;
     restyle();
     m_model->setLook(palette_(), textFont(11.5));
     m_model->show(cursor()->sharedRecording(), cursor()->lane(), step, summed);

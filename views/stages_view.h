@@ -36,6 +36,7 @@ protected:
 private:
     void showCeilings(const LaneRecord& lane);
     void updateColumns();
+    void goTo(const QModelIndex& index);
 
     StagesModel* m_model;
     StagesProxy* m_proxy;
@@ -44,6 +45,7 @@ private:
     QLabel* m_ceilingsLabel;
     QPushButton* m_measure;
     Ceilings m_ceilings;
+    int m_shownStep = -1;      // that the numbers are of, or up to which they are summed
     bool m_compared = false;   // the columns of differences are there
 };
 

@@ -3,6 +3,7 @@
 
 #include "views/format.h"
 
+#include <QCoreApplication>
 #include <QPointF>
 
 #include <algorithm>
@@ -33,6 +34,8 @@ void StepRange::setState(const QVariant& state) {
     m_end = std::max(m_begin + 1e-3, state.toPointF().y());
 }
 
+QString StepAxis::axisTitle() { return QCoreApplication::translate("kvloupe::StepAxis", "step"); }
+
 StepAxis StepAxis::over(const QRectF& plot, const QRectF& ticks, const std::pair<double, double>& range) {
     StepAxis axis;
     axis.plot = plot;
@@ -55,6 +58,9 @@ void StepAxis::paintTicks(const Canvas& canvas, int cursor) const {
         }
     step = std::max(1.0, step);
     QPainter& painter = canvas.painter();
+    const TextStyle title{10.5, QFont::Normal, canvas.colours().ink2, false};
+    canvas.text(QRectF(ticks.left() - canvas.u(42), ticks.top() + canvas.u(3), canvas.u(32), canvas.u(14)), axisTitle(), title,
+                Qt::AlignRight | Qt::AlignVCenter, Qt::ElideNone);
     painter.setPen(QPen(canvas.colours().line, 1));
     painter.drawLine(ticks.topLeft(), ticks.topRight());
     for (double at = std::ceil(begin / step) * step; at < end; at += step) {

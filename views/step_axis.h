@@ -41,12 +41,14 @@ struct StepAxis {
     QRectF ticks;                               // below it
     double begin = 0, end = 1, perStep = 1;
 
+    static QString axisTitle();  // "step"
     static StepAxis over(const QRectF& plot, const QRectF& ticks, const std::pair<double, double>& range);
 
     double x(double step) const { return plot.left() + (step - begin) * perStep; }
     double stepAt(double x) const { return begin + (x - plot.left()) / perStep; }
 
-    // cursor: its flag covers the label that would stand below it; -1 for none.
+    // cursor: its flag covers the label that would stand below it; -1 for none. "step" stands left of them where there is room for
+    // it: views with this axis leave at least 44 pixels (at 100 %) there.
     void paintTicks(const Canvas& canvas, int cursor = -1) const;
     // What lies after the cursor fades to 40 %: the panel lies over it at 60 %.
     void paintFuture(const Canvas& canvas, int step, const QRectF& area) const;

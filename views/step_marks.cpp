@@ -48,7 +48,7 @@ void StepMarks::follow(const std::shared_ptr<const Recording>& recording, LaneId
     m_complete = known == end;
     if (m_complete) return;
     const std::uint64_t seen = known > 0 ? record.step(known - 1).events.end : 0, all = record.step(end - 1).events.end;
-    m_tooMany = all > most_events;
+    m_tooMany = all > m_most;
     if (m_tooMany) return;
     const auto append = [this, changed](const std::vector<Counts>& counted) {
         m_counts.insert(m_counts.end(), counted.begin(), counted.end());

@@ -27,6 +27,8 @@ public:
     };
     // To read more than these, a file's events would take more memory than marks are worth.
     static constexpr std::uint64_t most_events = 40'000'000;
+    explicit StepMarks(std::uint64_t most = most_events) : m_most(most) {}
+    std::uint64_t most() const { return m_most; }
 
     // Of the published steps that `known` lacks, in order; fewer when cancelled.
     static std::vector<Counts> countFrom(const LaneRecord& lane, std::size_t known, std::size_t end, const std::atomic<bool>& cancelled);
@@ -46,6 +48,7 @@ private:
     std::shared_ptr<const Recording> m_recording;
     LaneId m_lane;
     std::vector<Counts> m_counts;
+    std::uint64_t m_most;
     bool m_complete = false, m_tooMany = false;
     BackgroundJob m_job;
 };

@@ -22,7 +22,8 @@ constexpr double row_height = 3;     // of folded marks
 
 }  // namespace
 
-StepScrubber::StepScrubber(Cursor* cursor, QWidget* parent) : QAbstractSlider(parent), m_cursor(cursor) {
+StepScrubber::StepScrubber(Cursor* cursor, QWidget* parent, std::uint64_t mostMarked)
+    : QAbstractSlider(parent), m_cursor(cursor), m_marks(mostMarked) {
     setOrientation(Qt::Horizontal);
     setObjectName(QStringLiteral("scrubber"));
     setAccessibleName(tr("Steps of the recording"));
@@ -100,8 +101,17 @@ const std::vector<StepScrubber::Pixel>& StepScrubber::folded() {
     return m_folded;
 }
 
+QString StepScrubber::whyNoMarks() const {
+    return m_marks.tooMany() ? tr("Steps have no marks here: more than %1 events.").arg(formatCount(m_marks.most())) : QString();
+}
+
 void StepScrubber::paintMarks(QPainter& painter, const Canvas& canvas) {
     const QRectF bar = groove();
+    if (const QString without = whyNoMarks(); !without.isEmpty()) {
+        const QRectF above(bar.left(), 0, bar.width(), bar.top() - canvas.u(1));
+        canvas.text(above, without, {10.5, QFont::Normal, canvas.colours().ink3, false});
+        return;
+    }
     if (perStep() >= glyphs_from * unit()) {
         const auto& counts = m_marks.counts();
         for (std::size_t step = 0; step < counts.size(); ++step) {
@@ -166,7 +176,7 @@ QString StepScrubber::tipFor(double x) const {
     const auto number = [](auto value) { return formatCount(static_cast<quint64>(value)); };
     QString text = end - first > 1 ? tr("Steps %1 to %2 of %3").arg(number(first), number(end - 1), number(maximum()))
                                    : tr("Step %1 of %2").arg(number(step), number(maximum()));
-    if (m_marks.tooMany()) return text + QLatin1Char('\n') + tr("Marks are left out beyond %1 events.").arg(number(StepMarks::most_events));
+    if (const QString without = whyNoMarks(); !without.isEmpty()) return text + QLatin1Char('\n') + without;
     const StepMarks::Sums sums = m_marks.sums(static_cast<std::size_t>(first), static_cast<std::size_t>(end));
     QStringList parts;
     if (sums.copies > 0) parts << (sums.copies == 1 ? tr("1 copy") : tr("%1 copies").arg(number(sums.copies)));

@@ -17,7 +17,8 @@ class StepScrubber : public QAbstractSlider {
     Q_OBJECT
 
 public:
-    explicit StepScrubber(Cursor* cursor, QWidget* parent = nullptr);
+    // mostMarked: events of a lane up to which its steps are marked; beyond, it says that they are not.
+    explicit StepScrubber(Cursor* cursor, QWidget* parent = nullptr, std::uint64_t mostMarked = StepMarks::most_events);
 
     // Goes to the next step with a copy, an eviction or a preemption; false where there is none.
     bool jump(bool forwards);
@@ -48,6 +49,7 @@ private:
     QRectF groove() const;
     double perStep() const;
     const std::vector<Pixel>& folded();
+    QString whyNoMarks() const;  // "" where there are
     void paintMarks(QPainter& painter, const class Canvas& canvas);
 
     Cursor* m_cursor;

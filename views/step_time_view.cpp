@@ -266,9 +266,9 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
         if (sums.sequences > 0 || cumulated()) {
             marks.markers.push_back({0, static_cast<double>(step), time,
                                      prompt ? PlotMarker::Glyph::square : PlotMarker::Glyph::dot, {}, laneColour(id)});
-            marks.labels.push_back({0, time, laneName(id), measured(formatDuration(time)), laneColour(id)});
+            marks.labels.push_back({0, time, laneName(id), measured(formatDuration(time)) + pastText(id), labelColour(id)});
         } else {
-            marks.labels.push_back({0, 0, laneName(id), tr("idle"), laneColour(id)});
+            marks.labels.push_back({0, 0, laneName(id), tr("idle") + pastText(id), labelColour(id)});
         }
         prompts = prompts || (m_lanes[i].prompt >= 0 && plot()->pointCount(m_lanes[i].prompt) > 0);
         if (cursor()->shown().lane == id) emphasis.insert(emphasis.end(), {m_lanes[i].time, m_lanes[i].prompt});
@@ -288,9 +288,11 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
             marks.labels.push_back({m_ratioPanel, 0, name, tr("none in this step"), palette_().ink1});
             continue;
         }
+        const LaneId shorter = isPast(m_pairs[p].uncached) ? m_pairs[p].uncached : m_pairs[p].cached;
         marks.markers.push_back({m_ratioPanel, static_cast<double>(step), ratio, PlotMarker::Glyph::dot, {}, palette_().ink1});
         marks.labels.push_back({m_ratioPanel, ratio, name,
-                                originMark(Origin::derived) + QStringLiteral(" %1×").arg(ratio, 0, 'f', 1), palette_().ink1});
+                                originMark(Origin::derived) + QStringLiteral(" %1×").arg(ratio, 0, 'f', 1) + pastText(shorter),
+                                isPast(shorter) ? palette_().ink3 : palette_().ink1});
     }
 }
 
@@ -307,8 +309,8 @@ void StepTimeView::labelTokens(PlotOverlayData& marks) const {
         const int twin = cursor()->stepOf(m_tokenTwin);
         if (twin >= 0 && static_cast<std::size_t>(twin) < m_twinSteps) {
             const double recomputed = plot()->valueAt(m_recomputed, twin).value_or(0);
-            marks.labels.push_back({m_tokenPanel, recomputed, laneName(m_tokenTwin), measured(count(recomputed)),
-                                    laneColour(m_tokenTwin)});
+            marks.labels.push_back({m_tokenPanel, recomputed, laneName(m_tokenTwin), measured(count(recomputed)) + pastText(m_tokenTwin),
+                                    labelColour(m_tokenTwin)});
         }
     }
     marks.notes.push_back({m_tokenPanel, cumulated() ? tr("○ T(T+1)/2 without, ● T with a cache")

@@ -121,6 +121,10 @@ void StepTimelineView::mouseReleaseEvent(QMouseEvent* event) {
     cursor()->lock(pick);
 }
 
+void StepTimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton && m_profile) cursor()->setStep(m_profile->step);
+}
+
 void StepTimelineView::wheelEvent(QWheelEvent* event) {
     if (isEmptyShown()) return;
     event->accept();
@@ -175,7 +179,8 @@ void StepTimelineView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_Underscore: moved(1 / time_per_notch, 0); break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-        if (cursor()->hover().layer) cursor()->lock(cursor()->hover());
+        if (event->modifiers() & Qt::ControlModifier) cursor()->setStep(m_profile->step);
+        else if (cursor()->hover().layer) cursor()->lock(cursor()->hover());
         break;
     default: View::keyPressEvent(event); break;
     }

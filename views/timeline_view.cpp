@@ -5,6 +5,7 @@
 #include "views/canvas.h"
 #include "views/format.h"
 #include "views/picking.h"
+#include "views/step_axis.h"
 
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -81,7 +82,7 @@ void TimelineView::refresh() {
 TimelineView::Bands TimelineView::bandsFor(const QRectF& area) const {
     Bands bands;
     const double scale = unit();
-    bands.labels = (area.width() > 520 * scale ? 92 : 10) * scale;
+    bands.labels = (area.width() > 520 * scale ? 108 : 10) * scale;
     bands.plot = QRectF(area.left() + bands.labels, area.top() + 6 * scale, area.width() - bands.labels - 14 * scale,
                         area.height() - 8 * scale);
     const double axis = 18 * scale, marks = 15 * scale;
@@ -119,6 +120,7 @@ void TimelineView::paintContent(QPainter& painter, const QRectF& area) {
         label(bands.prefill, lane && !lane->info().kv_cache ? tr("computed, to %1").arg(most) : tr("prefill, to %1").arg(most));
         label(bands.decode, tr("decoding"));
         label(bands.marks, tr("events"));
+        label(bands.axis, StepAxis::axisTitle());
     }
     painter.save();
     painter.setClipRect(bands.plot.adjusted(-canvas.u(8), 0, canvas.u(8), 0), Qt::IntersectClip);

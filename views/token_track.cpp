@@ -3,29 +3,60 @@
 
 namespace kvloupe {
 
-void TokenTrack::clear() { *this = TokenTrack(); }
-
-void TokenTrack::update(const Recording& recording, LaneId laneId, SequenceId sequence, std::size_t step) {
-    if (&recording != m_recording || laneId != m_lane || sequence != m_sequence) {
-        clear();
-        m_recording = &recording;
-        m_lane = laneId;
-        m_sequence = sequence;
-    }
+void TokenPlaces::read(const Recording& recording, LaneId laneId, std::uint64_t records, const std::atomic<bool>& cancelled) {
     const LaneRecord& lane = recording.lane(laneId);
-    m_tokens.clear();
-    const std::size_t steps = lane.step_count();
-    if (step >= steps || !sequence.valid() || sequence.value >= lane.sequences().size()) return;
-    const std::uint64_t known = lane.step(steps - 1).tokens.end;
-    for (; m_scanned < known; ++m_scanned)
-        if (lane.tokens()[m_scanned].sequence == sequence) m_indices.push_back(m_scanned);
+    const auto look = [&](std::uint64_t begin, std::uint64_t end) {
+        for (std::uint64_t i = begin; i < end; ++i)
+            if (lane.tokens()[i].sequence == m_scan.sequence()) m_indices.push_back(i);
+        return end - begin;
+    };
+    // A cut keeps the tokens that its sequences had before it in front of its first step.
+    const bool early = m_scan.looked() == 0 && m_scan.first() == 0 && lane.step_count() > 0;
+    if (early) look(0, lane.step(0).tokens.begin);
+    m_scan.read(lane, records, cancelled, [&](const StepRecord& step) { return look(step.tokens.begin, step.tokens.end); });
+}
 
-    const SequenceInfo& info = lane.sequences()[sequence.value];
+void TokenTrack::clear() {
+    m_recording.reset();
+    m_places.follow(nullptr, {}, {});
+    m_tokens.clear();
+    m_reading = false;
+}
+
+void TokenTrack::begin(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence) {
+    if (recording == m_recording && lane == m_lane && sequence == m_sequence) return;
+    m_recording = recording;
+    m_lane = lane;
+    m_sequence = sequence;
+    m_places.begin(TokenPlaces(*recording, lane, sequence), recording, lane);
+}
+
+void TokenTrack::update(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
+                        std::function<void()> ready) {
+    begin(recording, lane, sequence);
+    m_places.follow(recording, lane, std::move(ready));
+    collect(step);
+}
+
+void TokenTrack::updateSome(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
+                            std::uint64_t records) {
+    begin(recording, lane, sequence);
+    m_places.readSome(records);
+    collect(step);
+}
+
+void TokenTrack::collect(std::size_t step) {
+    const LaneRecord& lane = m_recording->lane(m_lane);
+    m_tokens.clear();
+    m_reading = false;
+    if (step >= lane.step_count() || !m_sequence.valid() || m_sequence.value >= lane.sequences().size()) return;
+    m_reading = m_places->steps() <= step;
+    const SequenceInfo& info = lane.sequences()[m_sequence.value];
     if (info.request.valid() && !info.parent.valid())
-        for (const TokenId token : recording.requests()[info.request.value].prompt)
+        for (const TokenId token : m_recording->requests()[info.request.value].prompt)
             m_tokens.push_back({token, TokenRecord::prompt, nullptr});
     const std::uint64_t end = lane.step(step).tokens.end;
-    for (const std::uint64_t index : m_indices) {
+    for (const std::uint64_t index : m_places->indices()) {
         if (index >= end) break;
         const TokenRecord& record = lane.tokens()[index];
         if (record.position >= m_tokens.size()) m_tokens.resize(std::size_t{record.position} + 1);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// TokenTrack: the tokens of one sequence as they stand after a step, read from the lane's token log incrementally: a
-// longer recording costs what is new, a step back costs nothing but the sequence's length.
+// TokenTrack: the tokens of one sequence as they were at a step. Reads the part of a lane's token log in which the sequence
+// lives, and that incrementally: a longer recording costs what is new, a step back costs nothing but the sequence's length.
 #pragma once
 
 #include "engine/record/recording.h"
+#include "views/growing_data.h"
+#include "views/sequence_scan.h"
 
 #include <QString>
 
@@ -18,21 +20,53 @@ struct TrackedToken {
     const TokenRecord* record = nullptr;  // null: of the prompt, not recorded on its own
 };
 
+// Where the token log speaks of a sequence.
+class TokenPlaces {
+public:
+    TokenPlaces() = default;
+    TokenPlaces(const Recording& recording, LaneId lane, SequenceId sequence) : m_scan(recording, lane, sequence) {}
+    void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled) {
+        read(recording, lane, UINT64_MAX, cancelled);
+    }
+    void readSome(const Recording& recording, LaneId lane, std::uint64_t records) { read(recording, lane, records, false); }
+
+    std::size_t steps() const { return m_scan.steps(); }
+    std::uint64_t looked() const { return m_scan.looked(); }
+    const std::vector<std::uint64_t>& indices() const { return m_indices; }  // ascending
+
+private:
+    void read(const Recording& recording, LaneId lane, std::uint64_t records, const std::atomic<bool>& cancelled);
+
+    SequenceScan m_scan;
+    std::vector<std::uint64_t> m_indices;
+};
+
 class TokenTrack {
 public:
     // step < the lane's step count. Throws nothing; a sequence that has not arrived gives no tokens.
-    void update(const Recording& recording, LaneId lane, SequenceId sequence, std::size_t step);
+    // ready: called when a job has read what was too much to be read at once.
+    void update(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
+                std::function<void()> ready = {});
+    // The same without a job: reads at most `records` further records.
+    void updateSome(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
+                    std::uint64_t records);
     void clear();
+    void settle() { m_places.settle(); }
 
     const std::vector<TrackedToken>& tokens() const { return m_tokens; }  // index: position
+    bool reading() const { return m_reading; }                            // the tokens may be more
+    std::uint64_t looked() const { return m_places->looked(); }           // records looked at for this sequence
 
 private:
-    const Recording* m_recording = nullptr;
+    void begin(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence);
+    void collect(std::size_t step);
+
+    std::shared_ptr<const Recording> m_recording;
     LaneId m_lane;
     SequenceId m_sequence;
-    std::uint64_t m_scanned = 0;           // end of the part of the token log that was looked at
-    std::vector<std::uint64_t> m_indices;  // entries of the log that belong to the sequence, ascending
+    GrowingData<TokenPlaces, SequenceScan::read_at_once> m_places;
     std::vector<TrackedToken> m_tokens;
+    bool m_reading = false;
 };
 
 // Positions whose K/V a step computed for a sequence, from its prefill and decode events; count 0 when it did nothing.

@@ -15,6 +15,25 @@
 
 namespace kvloupe {
 
+void TokensView::settle() {
+    m_track.settle();
+    m_facts.settle();
+}
+
+void TokensView::refreshSelection() {
+    const Pick& hover = cursor()->hover();
+    if (tablesShown()) {
+        update();
+        return;
+    }
+    if (hover.position && hover.sequence == cursor()->sequence() && *hover.position < m_track.tokens().size() &&
+        !underMouse()) {
+        const QRectF box = cell(gridFor(contentWidth()), *hover.position);
+        ensureVisible(box.top() - box.height(), box.bottom() + 2);
+    }
+    update();
+}
+
 QString TokensView::csv() const {
     QString csv = QStringLiteral("position,token_id,text,source,block,slot,written,probability_measured,rank\r\n");
     if (tablesShown()) return tablesCsv();
@@ -44,6 +63,7 @@ QString TokensView::tablesCsv() const {
                                  "slots,text\r\n");
     const LaneRecord* lane = cursor()->laneRecord();
     if (!lane) return csv;
+    m_tables.settle();
     for (std::size_t r = 0; r < m_tables.rows().size(); ++r) {
         const BlockTables::Row& row = m_tables.rows()[r];
         for (std::uint32_t logical = 0; logical < row.table.size(); ++logical) {

@@ -7,6 +7,7 @@
 
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QTimer>
 
 #include <algorithm>
 #include <cmath>
@@ -100,7 +101,11 @@ void TokensView::refresh() {
         return;
     }
     const auto step = static_cast<std::size_t>(cursor()->stepOf(cursor()->lane()));
-    m_track.update(*cursor()->recording(), cursor()->lane(), sequence, step);
+    const auto again = [this] {
+        refresh();
+        update();
+    };
+    m_track.update(cursor()->sharedRecording(), cursor()->lane(), sequence, step, again);
     m_work = workOf(*lane, sequence, step);
     const SequenceState& now = state->sequences()[sequence.value];
     m_blockSize = lane->info().kv_cache ? state->block_size() : 0;
@@ -109,15 +114,16 @@ void TokensView::refresh() {
     m_owners.clear();
     for (const BlockId block : m_table)
         m_owners.push_back(block.value < state->blocks().size() ? state->blocks()[block.value].owners : 0);
-    m_facts.update(cursor()->sharedRecording(), cursor()->lane(), [this] {
-        refresh();
-        update();
-    });
+    m_facts.update(cursor()->sharedRecording(), cursor()->lane(), again);
     m_reused = m_blockSize == 0 ? 0 : std::max(m_facts.upTo(sequence, step).hit_tokens, inheritedTokens(*lane, sequence));
     if (m_blockSize > 0)
         m_tables.update(*cursor(), m_facts);
     else
         m_tables.clear();
+    if (m_track.tokens().empty() && m_track.reading()) {
+        setEmpty(tr("The tokens of sequence %1 are being read.").arg(sequenceLabel(*cursor()->recording(), *lane, sequence)));
+        return;
+    }
     if (m_track.tokens().empty()) {
         setEmpty(tr("Sequence %1 has no tokens at this step.").arg(sequenceLabel(*cursor()->recording(), *lane, sequence)));
         return;
@@ -154,21 +160,8 @@ void TokensView::explain() {
     if (!m_table.empty()) text += (m_table.size() == 1 ? tr(" · %1 block") : tr(" · %1 blocks")).arg(m_table.size());
     if (m_table.empty() && m_blockSize > 0 && now.status == SequenceStatus::finished)
         text += tr(" · finished, blocks given back");
+    if (m_track.reading()) text += tr(" · reading tokens");
     setSubtitle(text);
-}
-
-void TokensView::refreshSelection() {
-    const Pick& hover = cursor()->hover();
-    if (tablesShown()) {
-        update();
-        return;
-    }
-    if (hover.position && hover.sequence == cursor()->sequence() && *hover.position < m_track.tokens().size() &&
-        !underMouse()) {
-        const QRectF box = cell(gridFor(contentWidth()), *hover.position);
-        ensureVisible(box.top() - box.height(), box.bottom() + 2);
-    }
-    update();
 }
 
 double TokensView::stripHeight() const {
@@ -321,10 +314,15 @@ void TokensView::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const double strip = stripHeight();
     const QRectF view(area.left(), area.top(), area.width(), area.height() - strip);
-    if (tablesShown())
+    if (tablesShown()) {
+        const bool screen = painter.device() == this;
+        if (screen) m_tables.allowReading();
+        else m_tables.settle();
         m_tables.paint(canvas, view, offset(), *cursor());
-    else
+        if (screen && m_tables.reading()) QTimer::singleShot(0, this, [this] { update(); });
+    } else {
         paintTokens(canvas, area, view);
+    }
     if (strip > 0) paintDetail(canvas, QRectF(area.left(), area.bottom() - strip, area.width(), strip));
 }
 

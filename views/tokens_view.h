@@ -32,6 +32,7 @@ public:
 
 protected:
     void refresh() override;
+    void settle() override;
     void refreshSelection() override;
     QString tipAt(const QPointF& position) const override;
     bool navigates() const override { return true; }

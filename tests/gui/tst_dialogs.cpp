@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "gui/breakpoint_dialog.h"
 #include "gui/fork_dialog.h"
+#include "gui/picture_sequence_dialog.h"
 #include "gui/request_dialog.h"
 #include "gui/session_controller.h"
 
@@ -32,6 +33,27 @@ private Q_SLOTS:
         dialog.findChild<QPlainTextEdit*>()->setPlainText(QString::fromUtf8("你好"));
         QVERIFY(start->isEnabled());
         QCOMPARE(*dialog.request().prompt, std::string("你好"));
+    }
+
+    void aPictureSequenceIsProposedAsItWasAsked() {
+        PictureSequence asked;
+        asked.view = QStringLiteral("pool");
+        asked.first = 20;
+        asked.last = 90;
+        asked.folder = QStringLiteral("pictures");
+        PictureSequenceDialog dialog(asked, 128);
+        const PictureSequence said = dialog.sequence();
+        QCOMPARE(said.view, asked.view);
+        QCOMPARE(said.first, asked.first);
+        QCOMPARE(said.last, asked.last);
+        QCOMPARE(said.folder, asked.folder);
+        const auto says = [&dialog](const QString& words) {
+            const auto labels = dialog.findChildren<QLabel*>();
+            return std::any_of(labels.begin(), labels.end(), [&](const QLabel* label) { return label->text().contains(words); });
+        };
+        QVERIFY(says(QStringLiteral("71 pictures of 2000 × 1280 pixels")));
+        dialog.findChild<QLineEdit*>(QStringLiteral("folder"))->clear();
+        QVERIFY(says(QStringLiteral("Choose the folder")));
     }
 
     void aNewSessionKeepsTheLanesThatAreChosenAndTakesTheFields() {

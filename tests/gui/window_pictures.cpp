@@ -5,7 +5,9 @@
 #include "gui/branch_dialog.h"
 #include "gui/convert_dialog.h"
 #include "gui/environment.h"
+#include "gui/picture_sequence_dialog.h"
 #include "gui/quality_dialog.h"
+#include "gui/recording_dialogs.h"
 #include "gui/size_dialog.h"
 #include "views/cursor.h"
 
@@ -45,6 +47,16 @@ void takeDialogs(MainWindow& window, const QDir& folder, const QString& suffix) 
         dialog.grab().save(folder.filePath(QStringLiteral("%1-%2.png").arg(QLatin1String(name), suffix)));
         std::cout << name << '-' << suffix.toStdString() << std::endl;
     };
+    StepRangeDialog range(128, 20, 90, &window);
+    take(range, "save-range");
+    FlightDialog flight({}, &window);
+    take(flight, "flight");
+    PictureSequence sequence;
+    sequence.view = QStringLiteral("pool");
+    sequence.last = 90;
+    sequence.folder = QStringLiteral("/home/user/pictures");
+    PictureSequenceDialog pictures(sequence, 128, &window);
+    take(pictures, "pictures");
     BranchDialog branch(window.controller()->recording(), {LaneId(1), SequenceId(0), 5},
                         [&](const BranchWish& wish) { return window.controller()->branched(wish); }, &window);
     take(branch, "branch");

@@ -244,6 +244,24 @@ private Q_SLOTS:
         QVERIFY(!view->image().isNull());
     }
 
+    void numbersOfALaneThatEndedSayOfWhichStepTheyAre() {
+        DemoOptions options = plainOptions();
+        options.uncached_steps = 50;
+        Cursor cursor;
+        cursor.setRecording(demo_recording(options));
+        const auto times = shown<StepTimeView>(cursor);
+        const auto logits = shown<LogitsView>(cursor);
+        const auto said = [](const PlotPane& view) {
+            const auto& labels = view.plot()->overlay().labels;
+            return std::count_if(labels.begin(), labels.end(), [](const PlotLabel& l) { return l.detail.contains("at step 49"); });
+        };
+        for (const auto& [step, past] : {std::pair(120, true), std::pair(49, false), std::pair(20, false)}) {
+            cursor.setStep(step);
+            for (PlotPane* view : {static_cast<PlotPane*>(times.get()), static_cast<PlotPane*>(logits.get())}) view->catchUp();
+            QVERIFY((said(*times) >= 2) == past && (said(*logits) > 0) == past);  // times and speed-up; now
+        }
+    }
+
     void largestDifferenceStopsWhereTokensDiffer() {
         const auto recording = diverging();
         LaneDifference comparison(recording.get(), LaneId(1), LaneId(0));

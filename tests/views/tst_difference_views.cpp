@@ -290,8 +290,8 @@ private Q_SLOTS:
         QVERIFY(view->compares());
         QVERIFY(view->image() != plain);
         AttentionIndex here, there;
-        here.update(*recording, LaneId(0), SequenceId(0));
-        there.update(*recording, LaneId(1), SequenceId(0));
+        here.update(recording, LaneId(0), SequenceId(0));
+        there.update(recording, LaneId(1), SequenceId(0));
         const auto a = here.rows(1, 2, 20), b = there.rows(1, 2, 20);
         QVERIFY(a.size() > 10 && a.size() == b.size());
         double sum = 0;

@@ -33,6 +33,7 @@ private Q_SLOTS:
     void tableHasARowPerBlock();
     void everyMomentIsDrawn();
     void pointerAndKeysPickBlocks();
+    void aDoubleClickGoesToTheStepOfTheBlock();
     void zoomIsUndone();
     void laneWithoutACacheSaysSo();
 
@@ -226,7 +227,7 @@ void TestPrefixTree::textIsThatOfTheTokens() {
     for (std::uint32_t s = 0; s < lane.sequences().size(); ++s) {
         if (lane.sequences()[s].parent.valid()) continue;
         TokenTrack track;
-        track.update(*sharingDemo(), m_cursor->lane(), SequenceId(s), 150);
+        track.update(sharingDemo(), m_cursor->lane(), SequenceId(s), 150);
         for (std::uint32_t position = 0; position < track.tokens().size(); ++position, ++compared)
             QVERIFY(tokens.token(SequenceId(s), position) == track.tokens()[position].token);
     }
@@ -309,6 +310,27 @@ void TestPrefixTree::pointerAndKeysPickBlocks() {
     QTest::keyClick(&view, Qt::Key_Left);
     QTest::keyClick(&view, Qt::Key_Return);
     QVERIFY(m_cursor->locked().block == tree.nodes()[tree.order()[1]].block);
+}
+
+void TestPrefixTree::aDoubleClickGoesToTheStepOfTheBlock() {
+    m_cursor->setLane(laneNamed(*sharingDemo(), "paged"));
+    m_cursor->setStep(150);
+    PrefixTreeView view(m_cursor.get());
+    view.resize(900, 600);
+    view.show();
+    std::set<int> reached;
+    for (std::uint32_t n = 0; n < view.tree().nodes().size() && reached.size() < 3; ++n) {
+        const QRectF cell = view.cellRect(n);
+        if (cell.isEmpty() || view.tree().nodes()[n].event == UINT64_MAX) continue;
+        const std::uint64_t event = view.tree().nodes()[n].event;
+        QTest::mouseDClick(&view, Qt::LeftButton, {}, cell.center().toPoint());
+        const LogRange events = m_cursor->laneRecord()->step(static_cast<std::size_t>(m_cursor->step())).events;
+        QVERIFY(event >= events.begin && event < events.end);
+        reached.insert(m_cursor->step());
+        m_cursor->setStep(150);
+        view.catchUp();
+    }
+    QVERIFY(reached.size() > 1);
 }
 
 void TestPrefixTree::zoomIsUndone() {

@@ -183,7 +183,7 @@ void TestStepViews::uncachedLaneSaysThatItHasNoPool() {
 
 void TestStepViews::attentionIndexFindsEveryRow() {
     AttentionIndex index;
-    index.update(*m_cursor->recording(), LaneId(1), SequenceId(0));
+    index.update(m_cursor->sharedRecording(), LaneId(1), SequenceId(0));
     const LaneRecord& lane = *m_cursor->laneRecord();
     for (const std::size_t step : {3u, 25u, 40u}) {
         const auto rows = index.rows(2, 5, step);

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-3.0-or-later
+//
+// SequenceScan: the steps of a lane in which one sequence lives, read forwards from its request's arrival until the sequence ends.
+// What it costs follows from that life, not from the length of the recording.
+#pragma once
+
+#include "engine/record/recording.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+namespace kvloupe {
+
+class SequenceScan {
+public:
+    static constexpr std::uint64_t read_at_once = 40'000;  // records: some milliseconds, also from a file
+
+    SequenceScan() = default;
+    SequenceScan(const Recording& recording, LaneId lane, SequenceId sequence) : m_sequence(sequence) {
+        const LaneRecord& record = recording.lane(lane);
+        if (!sequence.valid() || sequence.value >= record.sequences().size()) return;
+        const RequestId request = record.sequences()[sequence.value].request;
+        // Nothing of a sequence comes before its request; in a cut that began earlier, arrivals before it count as its first step.
+        if (request.valid() && request.value < recording.requests().size()) m_first = recording.requests()[request.value].arrival_step;
+        m_steps = m_first = std::min<std::size_t>(m_first, record.step_count());
+    }
+
+    SequenceId sequence() const { return m_sequence; }
+    std::size_t first() const { return m_first; }
+    // Steps that need no look any more; all that are published once the sequence has ended.
+    std::size_t steps() const { return m_steps; }
+    // Records looked at so far.
+    std::uint64_t looked() const { return m_looked; }
+
+    // Calls visit(step) for the steps that are new, until `records` more were looked at or it is cancelled.
+    template <class Visit>
+    void read(const LaneRecord& lane, std::uint64_t records, const std::atomic<bool>& cancelled, const Visit& visit) {
+        const std::size_t count = lane.step_count();
+        const std::uint64_t stop = m_looked + std::min(records, UINT64_MAX - m_looked);
+        for (; m_steps < count && !m_ended && m_looked < stop && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
+            const StepRecord& step = lane.step(m_steps);
+            m_looked += 1 + step.events.size() + visit(step);
+            for (std::uint64_t i = step.events.begin; i < step.events.end && !m_ended; ++i) {
+                const Event& event = lane.events()[i];
+                m_ended = event.sequence == m_sequence && (event.kind == EventKind::finish || event.kind == EventKind::reject);
+            }
+        }
+        if (m_ended) m_steps = count;
+    }
+
+private:
+    SequenceId m_sequence;
+    std::size_t m_first = 0;
+    std::size_t m_steps = 0;
+    std::uint64_t m_looked = 0;
+    bool m_ended = false;
+};
+
+}  // namespace kvloupe
