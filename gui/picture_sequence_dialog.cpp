@@ -45,7 +45,9 @@ PictureSequenceDialog::PictureSequenceDialog(const PictureSequence& proposed, st
     row->addWidget(m_folder);
     auto* choose = new QPushButton(tr("&Choose…"), this);
     row->addWidget(choose);
-    form->addRow(tr("F&older"), row);
+    auto* folderText = new QLabel(tr("F&older"), this);  // a layout is no buddy
+    folderText->setBuddy(m_folder);
+    form->addRow(folderText, row);
     m_says->setWordWrap(true);
     form->addRow(m_says);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Cancel, this);

@@ -78,7 +78,7 @@ FlightDialog::FlightDialog(const FlightSettings& settings, QWidget* parent)
     m_minutes->setValue(settings.minutes);
     m_folder->setObjectName(QStringLiteral("folder"));
     m_folder->setText(QDir::toNativeSeparators(settings.folder));
-    m_folder->setPlaceholderText(tr("a folder for the recordings"));
+    m_folder->setPlaceholderText(tr("a folder"));
     auto* browse = new QPushButton(tr("Choose…"), this);
     connect(browse, &QPushButton::clicked, this, [this] {
         const QString folder = QFileDialog::getExistingDirectory(this, tr("Folder for the flight recorder's files"), m_folder->text());
@@ -89,7 +89,9 @@ FlightDialog::FlightDialog(const FlightSettings& settings, QWidget* parent)
     place->addWidget(browse);
     auto* form = new QFormLayout;
     form->addRow(tr("Keep the last"), m_minutes);
-    form->addRow(tr("&In"), place);
+    auto* folderText = new QLabel(tr("&In"), this);  // a layout is no buddy
+    folderText->setBuddy(m_folder);
+    form->addRow(folderText, place);
     auto* buttons = okAndCancel(this, tr("Apply"));
     const auto check = [this, buttons] {
         buttons->button(QDialogButtonBox::Ok)->setEnabled(m_minutes->value() == 0 || !m_folder->text().trimmed().isEmpty());

@@ -291,7 +291,7 @@ void StepTimeView::labelTimes(PlotOverlayData& marks, std::vector<int>& emphasis
         const LaneId shorter = isPast(m_pairs[p].uncached) ? m_pairs[p].uncached : m_pairs[p].cached;
         marks.markers.push_back({m_ratioPanel, static_cast<double>(step), ratio, PlotMarker::Glyph::dot, {}, palette_().ink1});
         marks.labels.push_back({m_ratioPanel, ratio, name,
-                                originMark(Origin::derived) + QStringLiteral(" %1×").arg(ratio, 0, 'f', 1) + pastText(shorter),
+                                originMark(Origin::derived) + QStringLiteral(" %1×").arg(formatAmount(ratio, 1)) + pastText(shorter),
                                 isPast(shorter) ? palette_().ink3 : palette_().ink1});
     }
 }

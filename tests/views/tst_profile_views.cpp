@@ -14,6 +14,7 @@
 #include <QPainter>
 #include <QPushButton>
 #include <QRegularExpression>
+#include <QTableView>
 
 #include <cmath>
 
@@ -121,6 +122,11 @@ private Q_SLOTS:
         view->catchUp();
         QVERIFY2(view->subtitle().contains(QStringLiteral("step 40 has no stages; showing step 36")),
                  qPrintable(view->subtitle()));
+        // A double click goes to that step.
+        if (id == QLatin1String("step-timeline")) QTest::mouseDClick(view.get(), Qt::LeftButton, {}, view->rect().center());
+        auto* table = view->findChild<QTableView*>();
+        if (table) Q_EMIT table->doubleClicked(table->model()->index(0, 0));
+        if (table || id == QLatin1String("step-timeline")) QCOMPARE(m_cursor->step(), 36);
         m_cursor->setStep(36);
         view->show();
         view->catchUp();
