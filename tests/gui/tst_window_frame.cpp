@@ -51,7 +51,8 @@ private Q_SLOTS:
         for (std::uint32_t lane = 0; lane < 4; ++lane) {
             cursor->setLane(LaneId(lane));
             const LaneInfo& info = cursor->recording()->lane(LaneId(lane)).info();
-            QVERIFY(shown(QStringLiteral("%1 · %2 layers · %3 query / %4 KV heads")
+            QVERIFY(shown((info.kv_heads == 1 ? QStringLiteral("%1 · %2 layers · %3 query heads / %4 KV head")
+                                              : QStringLiteral("%1 · %2 layers · %3 query / %4 KV heads"))
                               .arg(QString::fromStdString(info.model_name)).arg(info.layers).arg(info.query_heads).arg(info.kv_heads)));
         }
     }
