@@ -19,8 +19,8 @@ RecordingDesk::RecordingDesk(SessionController* controller, QWidget* window)
     : QObject(window), m_controller(controller), m_window(window), m_live(this), m_flight(this), m_saving(this),
       m_record(new QAction(tr("&Record to file…"), this)), m_saveSteps(new QAction(tr("Save a ran&ge of steps…"), this)),
       m_setFlight(new QAction(tr("&Flight recorder…"), this)), m_actions{m_record, m_saveSteps, m_setFlight} {
-    m_record->setShortcut(Qt::CTRL | Qt::SHIFT | Qt::Key_R);
-    m_record->setToolTip(tr("Write the session into a file while it runs (Ctrl+Shift+R)"));
+    m_record->setShortcut(Qt::Key_F9);
+    m_record->setToolTip(tr("Write the session into a file while it runs (F9)"));
     m_setFlight->setToolTip(tr("Save the last minutes when a breakpoint fires or a run fails"));
     connect(m_record, &QAction::triggered, this, &RecordingDesk::toggleRecording);
     connect(m_saveSteps, &QAction::triggered, this, &RecordingDesk::chooseSteps);

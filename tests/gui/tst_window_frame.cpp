@@ -57,6 +57,20 @@ private Q_SLOTS:
         }
     }
 
+    void noTwoActionsHaveOneShortcut() {
+        MainWindow window;
+        QMap<QString, QString> taken;
+        int shortcuts = 0;
+        for (const QAction* action : window.findChildren<QAction*>())
+            for (const QKeySequence& keys : action->shortcuts()) {
+                const QString text = keys.toString();
+                QVERIFY2(!taken.contains(text), qPrintable(text + QStringLiteral(": ") + taken[text] + QStringLiteral(" and ") + action->text()));
+                taken[text] = action->text();
+                ++shortcuts;
+            }
+        QVERIFY(shortcuts > 30);
+    }
+
     void oneClickOpensSixLanesThatStepTogetherToTheEnd() {
         MainWindow window;
         window.resize(1366, 768);
