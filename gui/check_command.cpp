@@ -5,6 +5,7 @@
 #include "engine/record/assertion.h"
 #include "engine/record/kvt_reader.h"
 
+#include <algorithm>
 #include <iostream>
 
 namespace kvloupe {
@@ -28,10 +29,21 @@ Result<std::vector<std::string>> take_assertions(std::vector<std::string>& words
     return assertions;
 }
 
+// What ended before it was closed says so: numbers of half a run are no run's.
+void say_if_unfinished(const StoredRecording& stored) {
+    const auto complete = stored.meta.find("complete");
+    if (complete != stored.meta.end() && complete->second == "1") return;
+    std::size_t steps = 0;
+    for (const auto& lane : stored.recording->lanes()) steps = std::max(steps, lane->step_count());
+    std::cout << "The recording was not closed: it ends after " << steps << (steps == 1 ? " step" : " steps")
+              << ". A log beside it (-wal) belongs to it.\n";
+}
+
 int check_file(const std::string& path) {
     const std::vector<std::string> wrong = check_kvt(path);
     for (const std::string& sentence : wrong) std::cout << sentence << '\n';
     if (wrong.empty()) {
+        if (const auto stored = open_kvt(path)) say_if_unfinished(*stored);
         std::cout << path << ": nothing is wrong with it\n";
         return exit_done;
     }
@@ -60,6 +72,12 @@ int check_command(const std::vector<std::string>& given) {
         if (!judged) return fail(judged.error().message(), exit_usage);
         for (AssertionResult& result : *judged) results.push_back(std::move(result));
     }
+    say_if_unfinished(*stored);
+    for (const auto& lane : stored->recording->lanes()) {
+        if (lane->step_count() > 0) continue;
+        ++failed;
+        std::cout << "FAILED  lane " << lane->info().name << " has no step: nothing holds of it\n";
+    }
     for (const AssertionResult& result : results) {
         failed += !result.holds;
         std::cout << (result.holds ? "holds   " : "FAILED  ") << result.assertion << "   value " << result.value;
@@ -68,7 +86,7 @@ int check_command(const std::vector<std::string>& given) {
     }
     if (const std::string damage = stored->recording->lanes().front()->damage(); !damage.empty()) return fail(damage);
     if (failed == 0) return exit_done;
-    return fail(std::to_string(failed) + " of " + std::to_string(results.size()) + " assertions do not hold; they stand above.");
+    return fail(failed == 1 ? "one assertion does not hold; it stands above." : std::to_string(failed) + " assertions do not hold; they stand above.");
 }
 
 }  // namespace kvloupe

@@ -19,8 +19,12 @@
 #include <QFileInfo>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string_view>
 
 namespace kvloupe {
 
@@ -94,13 +98,13 @@ Result<void> read_size(const Arguments& arguments, ViewOptions& options) {
         const auto width = whole_number(text->substr(0, x));
         const auto height = x == std::string::npos ? std::nullopt : whole_number(text->substr(x + 1));
         if (!width || !height || *width < 100 || *height < 60 || *width > 20000 || *height > 20000)
-            return Error{"'" + *text + "' is no size", "Write for example --size 1000x640"};
+            return Error{"'" + *text + "' is no size from 100x60 to 20000x20000", "Write for example --size 1000x640"};
         options.size = QSize(static_cast<int>(*width), static_cast<int>(*height));
     }
     if (const auto text = arguments.value("--scale")) {
         double scale = 0;
         const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), scale);
-        if (error != std::errc() || end != text->data() + text->size() || scale < 0.25 || scale > 10)
+        if (error != std::errc() || end != text->data() + text->size() || !(scale >= 0.25 && scale <= 10))
             return Error{"'" + *text + "' is no scale", "Give a number from 0.25 to 10"};
         options.scale = scale;
     }
@@ -133,6 +137,20 @@ Result<void> read_comparison(const Arguments& arguments, const std::shared_ptr<c
     return Error{"'" + *align + "' is no alignment", "There are step, token, time"};
 }
 
+// Pictures, tables and documents are written anew; a recording, the one that is read above all, never becomes one.
+Result<void> check_target(const std::string& to) {
+    std::error_code error;
+    const std::filesystem::file_status there = std::filesystem::status(to, error);
+    if (!std::filesystem::exists(there) || std::filesystem::is_directory(there)) return {};
+    if (!std::filesystem::is_regular_file(there)) return Error{to + " is no file, so it cannot be replaced by one", "Choose another name"};
+    std::ifstream file(to, std::ios::binary);
+    std::array<char, 15> head{};
+    file.read(head.data(), head.size());
+    if (std::string_view(head.data(), head.size()) != "SQLite format 3") return {};
+    return Error{to + ": a recording or another database of this name is there already, and export does not write over it",
+                 "Choose another name, or remove it first"};
+}
+
 Result<void> export_view(const std::shared_ptr<const Recording>& recording, const ViewOptions& options, const std::string& to) {
     StepPictures pictures(recording, options.lane, options.view, options.size);
     if (options.other) {
@@ -147,6 +165,7 @@ Result<void> export_view(const std::shared_ptr<const Recording>& recording, cons
     QString empty;
     for (std::size_t step = options.first_step; step <= options.last_step; ++step) {
         written << (several ? StepPictures::pathOf(path, options.view, step, options.last_step) : path);
+        if (auto free = check_target(written.back().toStdString()); !free) return free;
         const auto reason = pictures.write(step, written.back(), options.scale);
         if (!reason) return reason.error();
         shown += reason->isEmpty();
@@ -198,7 +217,12 @@ int export_command(const std::vector<std::string>& words) {
     const int asked = view.has_value() + arguments->has("--trace") + arguments->has("--results") + arguments->has("--report") + part;
     if (!to || asked != 1)
         return fail(std::string("export needs --to and one of --view, --trace, --results, --report, --cut, --strip: ") + export_usage, exit_usage);
-    const auto stored = open_recording(arguments->words()[0]);
+    const std::string& from = arguments->words()[0];
+    std::error_code error;
+    if (!part)  // a part is a recording, which is never written over anything
+        if (const auto free = check_target(*to); !free) return fail(free.error().message());
+    if (!part && std::filesystem::equivalent(from, *to, error)) return fail(*to + " is what is exported: choose another name for the result.");
+    const auto stored = open_recording(from);
     if (!stored) return fail(stored.error().message());
 
     const std::shared_ptr<const Recording>& recording = stored->recording;

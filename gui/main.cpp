@@ -25,7 +25,7 @@ constexpr const char* usage_text =
     "kvloupe [FILE]                             open the window: a model (GGUF file or Hugging Face folder), a scenario\n"
     "                                           (.json), a recording (.kvt) or a memory snapshot of PyTorch's (.pickle)\n"
     "kvloupe FILE.kvt --compare OTHER.kvt       open the window with two recordings side by side\n"
-    "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt [--flight-recorder MINUTES]]\n"
+    "kvloupe run SCENARIO [--export DIR] [--pictures] [--record FILE.kvt [--flight-recorder MINUTES]] [--threads N]\n"
     "kvloupe tokenize MODEL (--text T | --file F) [--special] [--json]\n"
     "kvloupe devices [--json]\n"
     "kvloupe size MODEL [--context N] [--batch B] [--dtype T] [--tp N] [--pp N] [--gpu NAME] [--utilization 0.9] [--json]\n"
@@ -171,7 +171,11 @@ int dispatch(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        return dispatch(argc, argv);
+        const int status = dispatch(argc, argv);
+        std::cout.flush();
+        // A disk that filled up: what was printed into a file is not whole.
+        if (!std::cout && status == kvloupe::exit_done) return kvloupe::fail("what was to be printed could not be written. Free some space where it goes.");
+        return status;
     } catch (const std::exception& problem) {
         return kvloupe::fail(std::string("this should not have happened: ") + problem.what());
     }

@@ -100,7 +100,7 @@ int query_command(const std::vector<std::string>& words) {
 
     QueryLimits limits;
     limits.time = std::chrono::seconds(*seconds);
-    std::vector<std::string> names;
+    std::vector<std::string> keys;
     TablePrinter table;
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     const bool as_json = arguments->has("--json"), csv = arguments->has("--csv");
@@ -112,14 +112,18 @@ int query_command(const std::vector<std::string>& words) {
     const auto end = (*query)->run(
         arguments->words()[1], limits,
         [&](std::vector<std::string> columns) {
-            names = columns;
+            for (const std::string& column : columns) {  // keys of an object differ
+                std::string key = column;
+                for (int again = 2; std::find(keys.begin(), keys.end(), key) != keys.end(); ++again) key = column + ':' + std::to_string(again);
+                keys.push_back(key);
+            }
             if (csv) print_csv(columns, [](const std::string& name) { return name; });
             else if (!as_json) table.columns(std::move(columns));
         },
         [&](std::vector<SqlValue> values) {
             if (as_json) {
                 nlohmann::ordered_json row;
-                for (std::size_t i = 0; i < values.size(); ++i) row[names[i]] = json_of_value(values[i]);
+                for (std::size_t i = 0; i < values.size(); ++i) row[keys[i]] = json_of_value(values[i]);
                 rows.push_back(std::move(row));
             } else if (csv) {
                 print_csv(values, text_of_value);

@@ -65,11 +65,19 @@ void rows_of(const Json& node, const std::string& path, const Json& origins, std
 
 void requests_of(const Json& lane, std::string& html) {
     html += "<table><tr><th>Request</th><th>Prompt tokens</th><th>Output tokens</th><th>Ended by</th><th>First token, ms</th><th>Text</th></tr>\n";
-    for (const Json& request : lane["requests"])
-        html += "<tr><td>" + value_text(request["id"]) + "</td><td class=\"number\">" + std::to_string(request["prompt_tokens"].size()) +
-                "</td><td class=\"number\">" + std::to_string(request["output_tokens"].size()) + "</td><td>" +
-                value_text(request["finish_reason"]) + "</td><td class=\"number\">" + value_text(request["ttft_ms"]) + "</td><td>" +
-                value_text(request["text"]) + "</td></tr>\n";
+    const auto row = [&html](const Json& one, const std::string& name) {
+        html += "<tr><td>" + name + "</td><td class=\"number\">" + std::to_string(one["prompt_tokens"].size()) +
+                "</td><td class=\"number\">" + std::to_string(one["output_tokens"].size()) + "</td><td>" + value_text(one["finish_reason"]) +
+                "</td><td class=\"number\">" + value_text(one["ttft_ms"]) + "</td><td>" + value_text(one["text"]) + "</td></tr>\n";
+    };
+    for (const Json& request : lane["requests"]) {
+        bool itself = true;  // a request that became several sequences is told by them
+        for (const Json& sequence : request["sequences"]) itself = itself && !sequence["parent"].is_null();
+        if (itself) row(request, value_text(request["id"]));
+        for (const Json& sequence : request["sequences"])
+            row(sequence, value_text(sequence["id"]) +
+                              (sequence["parent"].is_null() ? "" : ", from " + value_text(sequence["parent"]) + " at " + value_text(sequence["forked_at"])));
+    }
     html += "</table>\n";
 }
 

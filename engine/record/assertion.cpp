@@ -147,7 +147,9 @@ struct Assertions::Data {
         }
         const std::vector<std::string> paths = paths_of(lane.leaves, name);
         if (paths.size() == 1) return lane.leaves.at(paths[0]);
-        if (paths.empty()) return Error{"summary.json has no key '" + name + "'", "Its keys stand in README, \"Results\"; see also kvloupe run --export"};
+        if (paths.empty())
+            return Error{"summary.json has no key '" + name + "'", "kvloupe export FILE.kvt --results --to FOLDER writes it; what stands beside "
+                         "the lanes is named by its path, comparison.max_abs_logit_difference.LANE for example"};
         std::string list;
         for (std::size_t i = 0; i < std::min<std::size_t>(paths.size(), 6); ++i) list += (i ? ", " : "") + paths[i];
         return Error{"'" + name + "' may be any of " + list + (paths.size() > 6 ? ", …" : ""), "Give more of the path"};

@@ -80,7 +80,14 @@ Result<void> FileOutput::put_in_place() {
 }
 
 Result<void> write_file(const std::string& path, std::string_view bytes) {
-    const std::filesystem::path place(path);
+    std::filesystem::path place(path);
+    std::error_code code;
+    if (std::filesystem::is_symlink(place, code)) {  // the link stays, what it names is written
+        place = std::filesystem::weakly_canonical(place, code);
+        if (code) return file_error(path, code.value());
+    }
+    if (const auto there = std::filesystem::status(place, code); std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+        return Error{path + " is no file, so it cannot be replaced by one", "Choose another name"};
     FileOutput output(place.has_parent_path() ? place.parent_path().string() : std::string("."));
     if (auto written = output.write(place.filename().string(), bytes); !written) return written;
     return output.put_in_place();

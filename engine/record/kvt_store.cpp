@@ -84,7 +84,9 @@ Result<void> KvtStore::check_kind() {
     if (*kind != kvt::application_id) return Error{m_path + ": this SQLite file is not a recording", choose_another};
     const auto version = number_of(m_database, "PRAGMA user_version");
     if (!version) return version.error();
-    if (*version < 1 || *version > kvt::version)
+    if (*version < 1)
+        return Error{m_path + ": it says version " + std::to_string(*version) + ", which no recording has", choose_another};
+    if (*version > kvt::version)
         return Error{m_path + ": its version " + std::to_string(*version) + " is newer than this program, which reads up to " +
                          std::to_string(kvt::version),
                      "Open it with a newer KVLoupe"};

@@ -274,6 +274,22 @@ private Q_SLOTS:
         QVERIFY2(again.err.contains("already") && again.out.isEmpty(), again.err.constData());
     }
 
+    void outputThatCannotBeWrittenIsAFailure() {
+        if (!QFile::exists("/dev/full")) QSKIP("there is no /dev/full here");
+        QProcess process;
+        process.setStandardOutputFile("/dev/full");
+        process.start(QStringLiteral(KVLOUPE_PROGRAM), {"query", QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt"), "SELECT * FROM events"});
+        QVERIFY(process.waitForFinished(300000));
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(process.readAllStandardError().contains("could not be written"));
+    }
+
+    void columnsOfOneNameAreAllInTheJson() {
+        const Outcome outcome = kvloupe({"query", QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt"), "SELECT 1 a, 2 a, 3 b", "--json"},
+                                        m_folder.path());
+        QCOMPARE(outcome.out.trimmed(), QByteArray(R"([{"a":1,"a:2":2,"b":3}])"));
+    }
+
     void whatCannotBeDoneIsSaid() {
         const auto run = [&](const QByteArray& rest) {
             QFile file(m_folder.filePath("said.json"));

@@ -10,6 +10,7 @@
 
 #include <QDir>
 #include <QFile>
+#include <QFileInfo>
 #include <QImage>
 #include <QTemporaryDir>
 #include <QTest>
@@ -101,6 +102,30 @@ private Q_SLOTS:
         QVERIFY(!alone.contains("cut-1.kvt"));
     }
 
+    void noRecordingIsWrittenOver() {
+        const QString mine = m_folder.filePath("mine.kvt"), named = m_folder.filePath("named.png");
+        QVERIFY(QFile::copy(m_small, mine) && QFile::copy(m_small, named));
+        const QByteArray before = bytes_of(mine);
+        for (const QStringList& words : {QStringList{mine, "--trace", "--to", mine}, QStringList{mine, "--report", "--to", mine},
+                                         QStringList{m_small, "--trace", "--to", mine}, QStringList{mine, "--view", "pool", "--to", named}}) {
+            const Said said = exported(words);
+            QCOMPARE(said.status, exit_failed);
+            QVERIFY2(said.err.find("does not write over it") != std::string::npos, said.err.c_str());
+        }
+        QCOMPARE(bytes_of(mine), before);
+        QCOMPARE(bytes_of(named), before);
+        // A link stays one, and what is no file stays what it is.
+        QFile real(m_folder.filePath("real.json"));
+        QVERIFY(real.open(QIODevice::WriteOnly));
+        real.close();
+        const QString link = m_folder.filePath("link.json");
+        QVERIFY(QFile::link(real.fileName(), link));
+        QCOMPARE(exported({m_small, "--trace", "--to", link}).status, exit_done);
+        QVERIFY(QFileInfo(link).isSymLink());
+        QVERIFY(bytes_of(real.fileName()).size() > 1000);
+        QCOMPARE(exported({m_small, "--trace", "--to", "/dev/null"}).status, exit_failed);
+    }
+
     void stepsAreASequenceInOrder() {
         const QString folder = m_folder.filePath("frames");
         QCOMPARE(exported({m_small, "--view", "pool", "--steps", "8..11", "--size", "300x200", "--to", folder + "/"}).status, exit_done);
@@ -162,6 +187,7 @@ private Q_SLOTS:
         QTest::newRow("no such step") << QStringList{"FILE", "--view", "pool", "--step", "99", "--to", "x.png"};
         QTest::newRow("a cut behind the end") << QStringList{"FILE", "--cut", "4..99", "--to", "x.kvt"};
         QTest::newRow("a cut backwards") << QStringList{"FILE", "--cut", "9..4", "--to", "x.kvt"};
+        QTest::newRow("a scale that is no number") << QStringList{"FILE", "--view", "pool", "--scale", "nan", "--to", "x.png"};
         QTest::newRow("nothing to align") << QStringList{"FILE", "--view", "pool", "--align", "token", "--to", "x.png"};
         QTest::newRow("no alignment") << QStringList{"FILE", "--view", "pool", "--compare", m_small, "--align", "byte", "--to", "x.png"};
         QTest::newRow("no such lane") << QStringList{"FILE", "--view", "pool", "--with", "nobody", "--to", "x.png"};

@@ -258,8 +258,10 @@ void aReplayCanBePaused(Check& check) {
     (*s)->wait();
     const auto report = (*s)->replay_report();
     CHECK_THAT(report.has_value());
-    CHECK_EQUAL((*s)->recording()->lane(lane0).step_count(), std::size_t(report->steps));
-    CHECK_EQUAL(report->unfinished, report->steps < 3000);
+    // What lay before a key frame of the engine is copied, not computed.
+    const std::size_t reached = report->computed_from + std::size_t{report->steps};
+    CHECK_EQUAL((*s)->recording()->lane(lane0).step_count(), reached);
+    CHECK_EQUAL(report->unfinished, reached < 3000);
     CHECK_EQUAL(int((*s)->recording()->phase()), int(Phase::paused));
 }
 
