@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Recording files: what was recorded comes back, whole, while it grows and after the program was cut off; what is no recording is
-// refused in words; what is damaged is told of.
+// Recording files: what was recorded comes back whole; what is no recording is refused in words; what is damaged is told of.
 #include "engine/record/file_output.h"
 #include "engine/record/kvt_reader.h"
 #include "engine/record/kvt_writer.h"
-#include "engine/record/lane_state_code.h"
 #include "engine/record/results.h"
 #include "engine/record/sql_database.h"
+#include "tests/record/same_lanes.h"
 #include "tests/support/claims.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
@@ -16,59 +15,14 @@
 #include "tests/support/texts.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 using namespace kvloupe;
 using namespace kvloupe::test;
 
 namespace {
-
-KvtOptions options_for(const std::string& path) {
-    KvtOptions options;
-    options.path = path;
-    options.program = "a test";
-    options.scenario = "{\"version\": 1}";
-    options.commit_interval = std::chrono::milliseconds(1);
-    return options;
-}
-
-bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-// The first `steps` steps of both lanes say the same.
-void same_lanes(Check& check, const LaneRecord& a, const LaneRecord& b, std::size_t steps) {
-    CHECK_THAT(b.step_count() >= steps);
-    if (b.step_count() < steps || steps == 0) return;
-    const StepRecord& last = a.step(steps - 1);
-    std::size_t different = 0;
-    for (std::uint64_t i = 0; i < last.events.end; ++i)
-        different += std::memcmp(&a.events()[i], &b.events()[i], sizeof(Event)) != 0;
-    CHECK_EQUAL(different, std::size_t{0});
-    for (std::uint64_t i = 0; i < last.tokens.end; ++i) {
-        const TokenRecord &x = a.tokens()[i], &y = b.tokens()[i];
-        different += !(x.sequence == y.sequence && x.position == y.position && x.token == y.token && x.source == y.source &&
-                       x.rank == y.rank && same(x.probability, y.probability) && x.alternative_count == y.alternative_count);
-        for (std::uint64_t k = 0; k < x.alternative_count; ++k) {
-            const Alternative &m = a.alternatives()[x.alternatives_begin + k], &n = b.alternatives()[y.alternatives_begin + k];
-            different += !(m.token == n.token && same(m.probability, n.probability) && same(m.logit, n.logit));
-        }
-    }
-    CHECK_EQUAL(different, std::size_t{0});
-    for (std::uint64_t i = 0; i < last.attention.end; ++i) {
-        const AttentionRow &x = a.attention()[i], &y = b.attention()[i];
-        different += !(x.sequence == y.sequence && x.layer == y.layer && x.head == y.head && x.position == y.position &&
-                       x.key_count == y.key_count);
-        for (std::uint64_t k = 0; k < std::min(x.key_count, y.key_count); ++k)
-            different += a.attention_weights()[x.weights_begin + k] != b.attention_weights()[y.weights_begin + k];
-    }
-    CHECK_EQUAL(different, std::size_t{0});
-    for (std::size_t step = 0; step < steps; step += std::max<std::size_t>(steps / 50, 1))
-        CHECK_THAT(LaneStateCode::encode(a.state_after(step)) == LaneStateCode::encode(b.state_after(step)));
-}
 
 std::vector<std::string> exports(const Recording& recording) {
     std::vector<std::string> all = {summary_json(recording), steps_csv(recording), events_csv(recording)};
@@ -118,60 +72,6 @@ void whatWasRecordedComesBack(Check& check, const std::shared_ptr<const Recordin
     }
     CHECK_EQUAL(names_in(folder.path()), (std::vector<std::string>{"run ä%?.kvt"}));  // and reading left nothing
     CHECK_EQUAL(check_kvt(path), std::vector<std::string>{});
-}
-
-void aFileFollowsARunAndEndsWithIt(Check& check) {
-    const TemporaryFolder folder;
-    DemoSharingOptions options;
-    options.steps = 600;
-    DemoSharingSession session(options);
-    auto writer = KvtWriter::create(session.recording(), options_for(folder.file("run.kvt")));
-    CHECK_THAT(writer);
-    if (!writer) return;
-    while (session.step()) (*writer)->wait_for_room();
-    session.writer().set_phase(Phase::finished, "the end");
-    CHECK_THAT((*writer)->finish());
-    CHECK_EQUAL((*writer)->progress().behind_events, std::uint64_t{0});
-    const auto stored = open_kvt(folder.file("run.kvt"));
-    CHECK_THAT(stored);
-    if (!stored) return;
-    CHECK_THAT(stored->recording->phase() == Phase::finished);
-    CHECK_EQUAL(stored->recording->reason(), "the end");
-    for (std::size_t i = 0; i < stored->recording->lanes().size(); ++i)
-        same_lanes(check, *session.recording()->lanes()[i], *stored->recording->lanes()[i], 600);
-    CHECK_EQUAL(check_kvt(folder.file("run.kvt")), std::vector<std::string>{});
-}
-
-// A file and its log as they lie there at some moment are what a program leaves that is killed then.
-void whatWasCutOffOpensWithAllBefore(Check& check) {
-    const TemporaryFolder folder, copies;
-    DemoSharingOptions options;
-    options.steps = 400;
-    DemoSharingSession session(options);
-    auto writer = KvtWriter::create(session.recording(), options_for(folder.file("run.kvt")));
-    CHECK_THAT(writer);
-    if (!writer) return;
-    std::size_t steps = 0;
-    while (session.step()) {
-        if (++steps % 97 != 0) continue;
-        while ((*writer)->progress().behind_events > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        const std::string copy = copies.file("cut" + std::to_string(steps) + ".kvt");
-        std::filesystem::copy_file(folder.file("run.kvt"), copy);
-        std::filesystem::copy_file(folder.file("run.kvt-wal"), copy + "-wal");
-        const auto before = names_in(copies.path());
-        const auto stored = open_kvt(copy);
-        CHECK_THAT(stored);
-        if (!stored) return;
-        CHECK_THAT(stored->recovered);
-        CHECK_EQUAL(stored->meta.at("complete"), "0");
-        for (std::size_t i = 0; i < stored->recording->lanes().size(); ++i) {
-            CHECK_EQUAL(stored->recording->lanes()[i]->step_count(), steps);
-            same_lanes(check, *session.recording()->lanes()[i], *stored->recording->lanes()[i], steps);
-        }
-        CHECK_EQUAL(names_in(copies.path()), before);
-        CHECK_EQUAL(check_kvt(copy), std::vector<std::string>{});
-    }
-    CHECK_THAT((*writer)->finish());
 }
 
 void aTakenNameIsRefusedAndKept(Check& check) {
@@ -259,8 +159,6 @@ void aDamagedFileIsToldOfAndHarmsNothing(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(whatWasRecordedComesBack), recordings());
-    claims.add(CLAIM(aFileFollowsARunAndEndsWithIt));
-    claims.add(CLAIM(whatWasCutOffOpensWithAllBefore));
     claims.add(CLAIM(aTakenNameIsRefusedAndKept));
     claims.add(CLAIM(whatIsNoRecordingIsRefusedInWords), bad_files());
     claims.add(CLAIM(aDamagedFileIsToldOfAndHarmsNothing));
