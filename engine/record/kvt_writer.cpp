@@ -14,6 +14,8 @@ namespace kvloupe {
 
 namespace {
 
+constexpr std::uint64_t least_behind = 8192;  // events: a transaction
+
 std::uint64_t published_events(const Recording& recording) {
     std::uint64_t events = 0;
     for (const auto& lane : recording.lanes())
@@ -47,8 +49,10 @@ struct KvtWriter::Impl {
             const bool last = stop.stop_requested();
             file.leave_out_attention(options.may_leave_out_attention && behind() > options.max_behind_events);
             const auto begun = std::chrono::steady_clock::now();
+            const std::uint64_t before = written();
             const auto more = file.append();
             if (!more) return end(more.error());
+            measure(written() - before, std::chrono::steady_clock::now() - begun);
             note(*more ? std::nullopt : std::optional(begun));
             if (*more) continue;
             if (last) {
@@ -60,10 +64,24 @@ struct KvtWriter::Impl {
         }
     }
 
-    std::uint64_t behind() const {
-        std::uint64_t written = 0;
-        for (const KvtLaneWriter& lane : file.lanes()) written += lane.events();
-        return published_events(*recording) - written;
+    std::uint64_t written() const {
+        std::uint64_t events = 0;
+        for (const KvtLaneWriter& lane : file.lanes()) events += lane.events();
+        return events;
+    }
+    std::uint64_t behind() const { return published_events(*recording) - written(); }
+
+    // How fast the disk takes events: an engine that is faster may be ahead only by what is written in max_behind.
+    void measure(std::uint64_t events, std::chrono::steady_clock::duration took) {
+        const double seconds = std::chrono::duration<double>(took).count();
+        if (events < 256 || seconds <= 0) return;
+        const std::lock_guard lock(mutex);
+        events_per_second = 0.7 * events_per_second + 0.3 * static_cast<double>(events) / seconds;
+    }
+    // Under the lock.
+    std::uint64_t allowed_events() const {
+        const double soon = events_per_second * std::chrono::duration<double>(options.max_behind).count();
+        return std::min(options.max_behind_events, std::max<std::uint64_t>(least_behind, static_cast<std::uint64_t>(soon)));
     }
 
     // all_of: all that was published before is in the file.
@@ -94,6 +112,7 @@ struct KvtWriter::Impl {
     mutable std::condition_variable room;
     KvtProgress state;
     std::chrono::steady_clock::time_point caught_up = std::chrono::steady_clock::now();
+    double events_per_second = 100'000;  // a guess until some were written
     int waiting = 0;  // callers of wait_for_room()
     bool ended = false;
     std::jthread thread;  // last: it uses the others
@@ -125,7 +144,7 @@ KvtProgress KvtWriter::progress() const {
 void KvtWriter::wait_for_room() const {
     std::unique_lock lock(m_impl->mutex);
     const auto there_is = [&] {
-        return m_impl->ended || (published_events(*m_impl->recording) <= m_impl->state.events + m_impl->options.max_behind_events &&
+        return m_impl->ended || (published_events(*m_impl->recording) <= m_impl->state.events + m_impl->allowed_events() &&
                                  std::chrono::steady_clock::now() - m_impl->caught_up <= m_impl->options.max_behind);
     };
     if (there_is()) return;
