@@ -46,17 +46,18 @@ StepAxis StepAxis::over(const QRectF& plot, const QRectF& ticks, const std::pair
     return axis;
 }
 
+double StepAxis::stepsPerTick(double steps, double most) {
+    const double wanted = std::max(2.0, most);
+    const double step = std::pow(10.0, std::floor(std::log10(std::max(1.0, steps / wanted))));
+    for (const double factor : {1.0, 2.0, 5.0, 10.0})
+        if (steps / (step * factor) <= wanted) return std::max(1.0, step * factor);
+    return std::max(1.0, step);
+}
+
 void StepAxis::paintTicks(const Canvas& canvas, int cursor) const {
     const TextStyle label{10.5, QFont::Normal, canvas.colours().ink3, false}, flag{11, QFont::Bold, {}, false};
     const double flagHalf = cursor < 0 ? 0 : canvas.width(formatCount(static_cast<quint64>(cursor)), flag) / 2 + canvas.u(8);
-    const double wanted = std::max(2.0, plot.width() / canvas.u(80));
-    double step = std::pow(10.0, std::floor(std::log10(std::max(1.0, (end - begin) / wanted))));
-    for (const double factor : {1.0, 2.0, 5.0, 10.0})
-        if ((end - begin) / (step * factor) <= wanted) {
-            step *= factor;
-            break;
-        }
-    step = std::max(1.0, step);
+    const double step = stepsPerTick(end - begin, plot.width() / canvas.u(80));
     QPainter& painter = canvas.painter();
     const TextStyle title{10.5, QFont::Normal, canvas.colours().ink2, false};
     canvas.text(QRectF(ticks.left() - canvas.u(42), ticks.top() + canvas.u(3), canvas.u(32), canvas.u(14)), axisTitle(), title,

@@ -44,6 +44,9 @@ struct StepAxis {
     static QString axisTitle();  // "step"
     static StepAxis over(const QRectF& plot, const QRectF& ticks, const std::pair<double, double>& range);
 
+    // 1, 2 or 5 times a power of ten, so that about `most` ticks at most stand over so many steps.
+    static double stepsPerTick(double steps, double most);
+
     double x(double step) const { return plot.left() + (step - begin) * perStep; }
     double stepAt(double x) const { return begin + (x - plot.left()) / perStep; }
 

@@ -3,6 +3,7 @@
 
 #include "views/canvas.h"
 #include "views/format.h"
+#include "views/step_axis.h"
 
 #include <algorithm>
 #include <cmath>
@@ -169,14 +170,7 @@ void TimelineView::paintMarksOfStep(const Canvas& canvas, const Bands& bands) co
 
 void TimelineView::paintAxis(const Canvas& canvas, const Bands& bands) const {
     const auto [begin, end] = range();
-    const double wanted = std::max(2.0, bands.plot.width() / canvas.u(80));
-    double step = std::pow(10.0, std::floor(std::log10(std::max(1.0, (end - begin) / wanted))));
-    for (const double factor : {1.0, 2.0, 5.0, 10.0})
-        if ((end - begin) / (step * factor) <= wanted) {
-            step *= factor;
-            break;
-        }
-    step = std::max(1.0, step);
+    const double step = StepAxis::stepsPerTick(end - begin, bands.plot.width() / canvas.u(80));
     canvas.painter().setPen(QPen(canvas.colours().line, 1));
     canvas.painter().drawLine(bands.axis.topLeft(), bands.axis.topRight());
     for (double at = std::ceil(begin / step) * step; at < end; at += step) {
