@@ -90,7 +90,7 @@ QWidget* StartPage::offers() {
     connect(bundled, &QPushButton::clicked, this, &StartPage::bundledRequested);
     column->addWidget(bundled);
     auto* open = offer(tr("Open a model or scenario…"),
-                                        tr("A GGUF file, a Hugging Face folder or a scenario (.json)"));
+                                        tr("A GGUF file, a Hugging Face folder, a scenario (.json), a recording (.kvt) or a memory snapshot (.pickle)"));
     connect(open, &QPushButton::clicked, this, &StartPage::openRequested);
     column->addWidget(open);
 
