@@ -142,7 +142,7 @@ Result<void> check_target(const std::string& to) {
     std::error_code error;
     const std::filesystem::file_status there = std::filesystem::status(to, error);
     if (!std::filesystem::exists(there) || std::filesystem::is_directory(there)) return {};
-    if (!std::filesystem::is_regular_file(there)) return Error{to + " is no file, so it cannot be replaced by one", "Choose another name"};
+    if (auto free = check_replaceable(to); !free) return free;
     std::ifstream file(to, std::ios::binary);
     std::array<char, 15> head{};
     file.read(head.data(), head.size());

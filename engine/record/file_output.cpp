@@ -79,6 +79,13 @@ Result<void> FileOutput::put_in_place() {
     return {};
 }
 
+Result<void> check_replaceable(const std::string& path) {
+    std::error_code code;
+    const std::filesystem::file_status there = std::filesystem::status(path, code);
+    if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there)) return {};
+    return Error{path + " cannot be written: what has this name is no file", "Choose another name"};
+}
+
 Result<void> write_file(const std::string& path, std::string_view bytes) {
     std::filesystem::path place(path);
     std::error_code code;
@@ -86,8 +93,7 @@ Result<void> write_file(const std::string& path, std::string_view bytes) {
         place = std::filesystem::weakly_canonical(place, code);
         if (code) return file_error(path, code.value());
     }
-    if (const auto there = std::filesystem::status(place, code); std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
-        return Error{path + " is no file, so it cannot be replaced by one", "Choose another name"};
+    if (auto free = check_replaceable(path); !free) return free;
     FileOutput output(place.has_parent_path() ? place.parent_path().string() : std::string("."));
     if (auto written = output.write(place.filename().string(), bytes); !written) return written;
     return output.put_in_place();

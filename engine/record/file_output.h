@@ -29,6 +29,9 @@ private:
     std::vector<std::pair<std::string, std::string>> m_written;  // temporary path, path
 };
 
+// Refuses a path that names a folder, a device or anything else that a file must not replace.
+Result<void> check_replaceable(const std::string& path);
+
 // One file by the same rule.
 Result<void> write_file(const std::string& path, std::string_view bytes);
 

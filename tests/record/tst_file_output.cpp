@@ -86,7 +86,7 @@ struct ErrorsNameFileReasonAndRemedyCase {
 Cases<ErrorsNameFileReasonAndRemedyCase> errorsNameFileReasonAndRemedy_cases() {
     Cases<ErrorsNameFileReasonAndRemedyCase> cases;
     cases.add("no such folder", {"/nowhere/at/all.json", "No such file or directory"});
-    cases.add("a folder has the name", {"FOLDER", "Is a directory"});
+    cases.add("a folder has the name", {"FOLDER", "what has this name is no file"});
     cases.add("long name", {"FOLDER/" + std::string(300, 'n'), "File name too long"});
     cases.add("proc", {"/proc/kvloupe.json", ""});
     return cases;
