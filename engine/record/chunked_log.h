@@ -7,6 +7,8 @@
 // Rejected: std::vector behind a mutex (a reader that draws would stall the engine), std::deque (its map moves).
 #pragma once
 
+#include "engine/record/reading_as.h"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,8 +28,8 @@ template <class T>
 class LogSource {
 public:
     virtual ~LogSource() = default;
-    // Fills elements first .. first + out.size() - 1. Called by one thread at a time. What cannot be read stays as it was made;
-    // the source remembers why.
+    // Fills elements first .. first + out.size() - 1; several threads may ask at once. What cannot be read stays as it was made; the
+    // source remembers why.
     virtual void read(std::size_t first, std::span<T> out) = 0;
 };
 
@@ -96,6 +98,9 @@ public:
         return *std::launder(c + (index & (chunk_size - 1)));
     }
 
+    // Element `index` < size() takes no reading from a file.
+    bool at_hand(std::size_t index) const { return present(index >> ChunkShift) != nullptr; }
+
     // Bytes of memory held by the chunks; of a file's those that were read.
     std::size_t bytes() const {
         const std::size_t chunks = m_source ? m_chunks_read.load(std::memory_order_relaxed) : (size() + chunk_size - 1) / chunk_size;
@@ -110,9 +115,14 @@ private:
         return (*p)[chunk % chunks_per_page].load(std::memory_order_acquire);
     }
 
+    // Without a lock: who reads what somebody waits for must not stand behind who reads ahead. Of two who read one chunk at once the
+    // first one's stays. Those who read ahead wait for one another: they mostly walk the same way.
     const T* read_chunk(std::size_t chunk) const {
-        const std::lock_guard lock(m_read_mutex);
-        if (const T* c = present(chunk)) return c;  // another reader was faster
+        std::unique_lock<std::mutex> ahead;
+        if (ReadingAs::here() == Reading::ahead) {
+            ahead = std::unique_lock(m_ahead_mutex);
+            if (const T* c = present(chunk)) return c;
+        }
         T* c = std::allocator<T>().allocate(chunk_size);
         const std::size_t first = chunk << ChunkShift;
         const std::size_t count = std::min(chunk_size, m_size.load(std::memory_order_relaxed) - first);
@@ -121,7 +131,12 @@ private:
             m_source->read(first, {c, count});
         }
         Page* p = m_pages[chunk / chunks_per_page].load(std::memory_order_relaxed);
-        (*p)[chunk % chunks_per_page].store(c, std::memory_order_release);
+        T* there = nullptr;
+        if (!(*p)[chunk % chunks_per_page].compare_exchange_strong(there, c, std::memory_order_acq_rel)) {
+            std::destroy_n(c, count);
+            std::allocator<T>().deallocate(c, chunk_size);
+            return there;
+        }
         m_chunks_read.fetch_add(1, std::memory_order_relaxed);
         return c;
     }
@@ -129,7 +144,7 @@ private:
     std::array<std::atomic<Page*>, max_pages> m_pages{};
     std::atomic<std::size_t> m_size{0};
     std::unique_ptr<LogSource<T>> m_source;      // of a file's log
-    mutable std::mutex m_read_mutex;
+    mutable std::mutex m_ahead_mutex;
     mutable std::atomic<std::size_t> m_chunks_read{0};
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "engine/record/kvt_reader.h"
+#include "engine/record/kvt_schema.h"
 #include "engine/record/lane_state_code.h"
 #include "engine/record/row_check.h"
 
@@ -53,7 +54,8 @@ void touch(const Log& log) {
     for (std::size_t i = 0; i < log.size(); i += Log::chunk_size) (void)log[i];
 }
 
-void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t number, std::vector<std::string>& wrong) {
+void check_lane(KvtStore& store, const LaneRecord& lane, std::uint32_t number, std::vector<std::string>& wrong) {
+    SqlDatabase& database = store.database();
     const std::string name = "Lane '" + lane.info().name + "': ";
     touch(lane.events());
     touch(lane.tokens());
@@ -81,7 +83,7 @@ void check_lane(SqlDatabase& database, const LaneRecord& lane, std::uint32_t num
         wrong.push_back(name + "there are rows that no step names");
 
     check_rows(database, static_cast<int>(number), name, checked_logs(number), lane.step_count() > 0, wrong);
-    auto frames = database.prepare("SELECT step FROM key_frames WHERE lane = " + std::to_string(number) + " ORDER BY step");
+    auto frames = database.prepare(kvt::key_frame_steps(store.version(), number));
     if (!frames) return wrong.push_back(frames.error().message());
     for (;;) {
         const auto row = frames->step();
@@ -109,11 +111,11 @@ std::vector<std::string> check_kvt(const std::string& path) {
     if (!store) return {store.error().message()};
     if (!stored->meta.count("complete")) return {path + ": the file does not say whether it was closed"};
     check_structure((*store)->database(), wrong);
-    check_rows((*store)->database(), -1, "", checked_lists(), stored->meta.at("complete") == "1", wrong);
+    check_rows((*store)->database(), -1, "", checked_lists((*store)->version()), stored->meta.at("complete") == "1", wrong);
     const Recording& recording = *stored->recording;
     touch(recording.requests());
     for (std::uint32_t lane = 0; lane < recording.lanes().size(); ++lane)
-        check_lane((*store)->database(), *recording.lanes()[lane], lane, wrong);
+        check_lane(**store, *recording.lanes()[lane], lane, wrong);
     if (const std::string damage = recording.lanes().front()->damage(); !damage.empty()) wrong.push_back(damage);
     return wrong;
 }

@@ -128,6 +128,7 @@ Result<KvtFileWriter> KvtFileWriter::create(const Recording& recording, const Kv
     database = SqlDatabase::open_to_append(options.path, options.vfs);
     if (!database) return database.error();
     *writer.m_database = std::move(*database);
+    writer.m_checkpoints = std::make_unique<LogCheckpoints>(*writer.m_database, options.vfs);
     for (std::size_t i = 0; i < recording.lanes().size(); ++i) {
         auto lane = KvtLaneWriter::follow(*writer.m_database, *recording.lanes()[i], static_cast<std::uint32_t>(i), part);
         if (!lane) return lane.error();
@@ -255,7 +256,8 @@ Result<bool> KvtFileWriter::append() {
     }
     // After the lanes: a request is there before the first event that names it.
     if (auto written = write_requests(); !written) return written.error();
-    if (auto committed = m_database->execute("COMMIT"); !committed) return committed.error();
+    for (auto committed : {m_database->execute("COMMIT"), m_checkpoints->committed()})
+        if (!committed) return committed.error();
     return more;
 }
 
@@ -268,7 +270,7 @@ Result<void> KvtFileWriter::write_end() {
         if (!written) return written;
     auto insert = m_database->prepare("INSERT INTO checks VALUES (-1, ?, ?, ?)");
     if (!insert) return insert.error();
-    for (const CheckedTable& table : checked_lists()) {
+    for (const CheckedTable& table : checked_lists(kvt::version)) {
         const auto checked = check_of(*m_database, table.sql);
         if (!checked) return checked.error();
         insert->bind_text(1, table.name);
@@ -283,6 +285,7 @@ Result<void> KvtFileWriter::close() {
     if (auto begun = m_database->execute("BEGIN"); !begun) return begun;
     if (auto end = write_end(); !end) return end;
     if (auto committed = m_database->execute("COMMIT"); !committed) return committed;
+    m_checkpoints.reset();
     m_lanes.clear();  // their statements end before the log does
     return m_database->execute("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = DELETE;");
 }

@@ -5,6 +5,7 @@
 
 #include "engine/record/kvt_lane_writer.h"
 #include "engine/record/kvt_writer.h"
+#include "engine/record/log_checkpoints.h"
 
 #include <vector>
 
@@ -36,6 +37,7 @@ private:
 
     const Recording* m_recording;
     std::unique_ptr<SqlDatabase> m_database;  // where the lanes' writers know it
+    std::unique_ptr<LogCheckpoints> m_checkpoints;
     std::vector<KvtLaneWriter> m_lanes;
     LanePart m_part;
     std::size_t m_requests = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
-// Key frames of a lane in a recording file: the last few that were asked for stay decoded, so that stepping back and forth costs
-// the events alone.
+// Key frames of a lane in a recording file. The last few that were asked for stay decoded, and of the stretch behind the newest some
+// states that were worked out, so that a neighbouring step costs a few thousand events at most.
 #pragma once
 
 #include "engine/record/kvt_store.h"
@@ -17,27 +17,33 @@ class KvtFrames final : public LaneRecord::StoredFrames {
 public:
     static Result<std::unique_ptr<KvtFrames>> of(std::shared_ptr<KvtStore> store, std::uint32_t lane, std::uint32_t blocks,
                                                  std::uint32_t block_size);
-    ~KvtFrames() override;
-    KvtFrames(const KvtFrames&) = delete;
-    KvtFrames& operator=(const KvtFrames&) = delete;
 
     // A frame that is damaged is passed over; the events since the one before say the same.
     LaneRecord::KeyFrame at_or_before(std::int64_t step) override;
-    std::string damage() const override { return m_store->damage(); }
+    void remember(std::int64_t step, std::int64_t asked, const LaneState& state) override;
+    bool walks(std::int64_t asked) const override;
+    std::int64_t to_be_read(std::int64_t step) const override;
+    std::string damage() const override { return m_data.store().damage(); }
 
 private:
-    static constexpr std::size_t kept = 8;
+    static constexpr std::size_t kept = 6;
+    static constexpr std::size_t most_between = 8;
+    static constexpr std::int64_t near = 64;  // steps: as far as somebody walks at once
 
-    KvtFrames(std::shared_ptr<KvtStore> store, SqlStatement data, std::uint32_t blocks, std::uint32_t block_size)
-        : m_store(std::move(store)), m_data(std::move(data)), m_blocks(blocks), m_block_size(block_size) {}
+    KvtFrames(KvtStatement data, std::uint32_t blocks, std::uint32_t block_size)
+        : m_data(std::move(data)), m_blocks(blocks), m_block_size(block_size) {}
     std::shared_ptr<const LaneState> read(std::int64_t step);
+    // The later of the frame and of what is known behind it up to `step`. Under m_mutex.
+    LaneRecord::KeyFrame best(const LaneRecord::KeyFrame& frame, std::int64_t step);
 
-    std::shared_ptr<KvtStore> m_store;
-    SqlStatement m_data;
+    KvtStatement m_data;
     std::uint32_t m_blocks, m_block_size;
+    mutable std::mutex m_mutex;                  // not while a frame is read
     std::vector<std::int64_t> m_steps;           // ascending
-    std::mutex m_mutex;
     std::list<LaneRecord::KeyFrame> m_recent;    // newest first
+    std::int64_t m_stretch = -2;                 // the frame that what follows was worked out from
+    LaneRecord::KeyFrame m_last;                 // what was asked for last
+    std::vector<LaneRecord::KeyFrame> m_between;
 };
 
 }  // namespace kvloupe

@@ -63,7 +63,7 @@ Result<void> KvtLaneWriter::prepare() {
     } single[] = {{&m_sequence, "INSERT INTO sequences VALUES (?,?,?,?,?,?,?)"},
                   {&m_string, "INSERT INTO strings VALUES (?,?,?)"},
                   {&m_tile, "INSERT OR REPLACE INTO attention_tiles VALUES (?,?)"},
-                  {&m_key_frame, "INSERT INTO key_frames VALUES (?,?,?)"},
+                  {&m_key_frame, "INSERT INTO key_frames VALUES (?,?,?,?)"},
                   {&m_check, "INSERT OR REPLACE INTO checks VALUES (?,?,?,?)"}};
     for (const auto& one : single) {
         auto statement = m_database->prepare(one.sql);
@@ -331,9 +331,10 @@ Result<void> KvtLaneWriter::key_frame(const LaneState& state, std::int64_t step)
 Result<void> KvtLaneWriter::write_key_frame() {
     if (!m_frame.valid()) return {};
     const std::string bytes = m_frame.get();
-    m_key_frame->bind(1, std::int64_t{m_number});
-    m_key_frame->bind(2, m_frame_step);
-    m_key_frame->bind_bytes(3, bytes);
+    m_key_frame->bind(1, kvt::key_frame_id(m_number, m_frame_step));
+    m_key_frame->bind(2, std::int64_t{m_number});
+    m_key_frame->bind(3, m_frame_step);
+    m_key_frame->bind_bytes(4, bytes);
     return m_key_frame->run();
 }
 

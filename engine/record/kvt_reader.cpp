@@ -21,28 +21,26 @@ constexpr std::uint32_t max_blocks = 1u << 26;  // of a pool: what a description
 // Attention weights: a chunk of the log is a tile.
 class Tiles final : public LogSource<float> {
 public:
-    Tiles(std::shared_ptr<KvtStore> store, SqlStatement statement) : m_store(std::move(store)), m_statement(std::move(statement)) {}
-    ~Tiles() override {
-        const auto lock = m_store->lock();
-        m_statement = SqlStatement();
-    }
-    Tiles(const Tiles&) = delete;
-    Tiles& operator=(const Tiles&) = delete;
+    explicit Tiles(KvtStatement statement) : m_statement(std::move(statement)) {}
 
     void read(std::size_t first, std::span<float> out) override {
-        const auto lock = m_store->lock();
-        m_statement.bind(1, static_cast<std::int64_t>(first / weights_of_tile));
-        const auto row = m_statement.step();
-        const auto bytes = row && *row ? decompressed(m_statement.bytes(0), weights_of_tile * sizeof(float))
-                                       : Result<std::string>(Error{"", ""});
-        m_statement.reset();
-        if (bytes && bytes->size() >= out.size_bytes()) std::memcpy(out.data(), bytes->data(), out.size_bytes());
-        else m_store->set_damage(m_store->path() + ": a tile of attention weights is missing or damaged. Open a backup of the file");
+        bool good = false;
+        m_statement.with([&](SqlStatement& statement) {
+            statement.bind(1, static_cast<std::int64_t>(first / weights_of_tile));
+            const auto row = statement.step();
+            const auto bytes = row && *row ? decompressed(statement.bytes(0), weights_of_tile * sizeof(float))
+                                           : Result<std::string>(Error{"", ""});
+            statement.reset();
+            good = bytes && bytes->size() >= out.size_bytes();
+            if (good) std::memcpy(out.data(), bytes->data(), out.size_bytes());
+        });
+        if (!good)
+            m_statement.store().set_damage(m_statement.store().path() +
+                                           ": a tile of attention weights is missing or damaged. Open a backup of the file");
     }
 
 private:
-    std::shared_ptr<KvtStore> m_store;
-    SqlStatement m_statement;
+    KvtStatement m_statement;
 };
 
 Phase phase_of(const std::string& name) {
@@ -74,9 +72,9 @@ Result<std::uint64_t> KvtReader::count_log(const char* table, std::uint32_t lane
 template <class Log, class T>
 Result<void> KvtReader::open_log(Log& log, std::uint64_t count, const std::string& sql, std::int64_t first_key, const KvtLimits& limits) {
     if (count == 0) return {};
-    auto statement = m_store->database().prepare(sql);
+    auto statement = KvtStatement::of(m_store, sql);
     if (!statement) return statement.error();
-    log.open(count, std::make_unique<KvtRows<T>>(m_store, std::move(*statement), first_key, limits));
+    log.open(count, std::make_unique<KvtRows<T>>(std::move(*statement), first_key, limits));
     return {};
 }
 
@@ -242,9 +240,9 @@ Result<void> KvtReader::read_logs(std::uint32_t number) {
     for (const Result<void>& log : opened)
         if (!log) return log;
     if (limits.weights > 0) {
-        auto tile = m_store->database().prepare("SELECT data FROM attention_tiles WHERE id = " + std::to_string(base) + " + ?");
+        auto tile = KvtStatement::of(m_store, "SELECT data FROM attention_tiles WHERE id = " + std::to_string(base) + " + ?");
         if (!tile) return tile.error();
-        lane.m_attention_weights.open(limits.weights, std::make_unique<Tiles>(m_store, std::move(*tile)));
+        lane.m_attention_weights.open(limits.weights, std::make_unique<Tiles>(std::move(*tile)));
     }
     auto frames = KvtFrames::of(m_store, number, lane.info().kv_cache ? lane.info().blocks : 0, lane.info().block_size);
     if (!frames) return frames.error();

@@ -32,7 +32,7 @@ public:
     std::uint32_t number32(std::uint64_t end = std::uint64_t{1} << 32) { return static_cast<std::uint32_t>(number(end)); }
     // NULL: none.
     std::uint32_t index(std::uint64_t end) {
-        if (!m_row.is_null(m_column)) return number32(end);
+        if (m_row.integer(m_column) != 0 || !m_row.is_null(m_column)) return number32(end);  // NULL reads as 0
         ++m_column;
         return none;
     }

@@ -37,41 +37,37 @@ bool read_row(const SqlStatement& row, const KvtLimits& limits, RequestInfo& out
 template <class T>
 class KvtRows final : public LogSource<T> {
 public:
-    KvtRows(std::shared_ptr<KvtStore> store, SqlStatement statement, std::int64_t first_key, const KvtLimits& limits)
-        : m_store(std::move(store)), m_statement(std::move(statement)), m_first_key(first_key), m_limits(limits) {}
-
-    ~KvtRows() override {
-        const auto lock = m_store->lock();
-        m_statement = SqlStatement();
-    }
-    KvtRows(const KvtRows&) = delete;
-    KvtRows& operator=(const KvtRows&) = delete;
+    KvtRows(KvtStatement statement, std::int64_t first_key, const KvtLimits& limits)
+        : m_statement(std::move(statement)), m_first_key(first_key), m_limits(limits) {}
 
     void read(std::size_t first, std::span<T> out) override {
-        const auto lock = m_store->lock();
-        const std::int64_t begin = m_first_key + static_cast<std::int64_t>(first);
-        m_statement.bind(1, begin);
-        m_statement.bind(2, begin + static_cast<std::int64_t>(out.size()));
-        std::size_t good = 0;
-        for (;;) {
-            const auto row = m_statement.step();
-            if (!row) {
-                m_store->set_damage(row.error().message());
-                return;
-            }
-            if (!*row) break;
-            const std::int64_t at = m_statement.integer(0) - begin;
-            if (at < 0 || at >= static_cast<std::int64_t>(out.size())) continue;
-            T& element = out[static_cast<std::size_t>(at)];
-            if (read_row(m_statement, m_limits, element)) ++good;
-            else element = T();
-        }
-        if (good < out.size()) m_store->set_damage(m_store->path() + ": part of the recording is missing or damaged. Open a backup of it");
+        m_statement.with([&](SqlStatement& statement) { read(statement, first, out); });
     }
 
 private:
-    std::shared_ptr<KvtStore> m_store;
-    SqlStatement m_statement;
+    void read(SqlStatement& statement, std::size_t first, std::span<T> out) {
+        KvtStore& store = m_statement.store();
+        const std::int64_t begin = m_first_key + static_cast<std::int64_t>(first);
+        statement.bind(1, begin);
+        statement.bind(2, begin + static_cast<std::int64_t>(out.size()));
+        std::size_t good = 0;
+        for (;;) {
+            const auto row = statement.step();
+            if (!row) {
+                store.set_damage(row.error().message());
+                return;
+            }
+            if (!*row) break;
+            const std::int64_t at = statement.integer(0) - begin;
+            if (at < 0 || at >= static_cast<std::int64_t>(out.size())) continue;
+            T& element = out[static_cast<std::size_t>(at)];
+            if (read_row(statement, m_limits, element)) ++good;
+            else element = T();
+        }
+        if (good < out.size()) store.set_damage(store.path() + ": part of the recording is missing or damaged. Open a backup of it");
+    }
+
+    KvtStatement m_statement;
     std::int64_t m_first_key;
     KvtLimits m_limits;
 };

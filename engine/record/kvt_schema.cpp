@@ -39,7 +39,7 @@ CREATE TABLE stage_log(id INTEGER PRIMARY KEY, kind INTEGER, layer INTEGER, call
 CREATE TABLE attention_rows(id INTEGER PRIMARY KEY, sequence INTEGER, layer INTEGER, head INTEGER, position INTEGER,
   key_count INTEGER, first_weight INTEGER);
 CREATE TABLE attention_tiles(id INTEGER PRIMARY KEY, data BLOB);
-CREATE TABLE key_frames(lane INTEGER, step INTEGER, data BLOB, PRIMARY KEY(lane, step)) WITHOUT ROWID;
+CREATE TABLE key_frames(id INTEGER PRIMARY KEY, lane INTEGER, step INTEGER, data BLOB);
 CREATE TABLE block_states(lane INTEGER, step INTEGER, block INTEGER, owners INTEGER, first_owner INTEGER, logical INTEGER,
   filled INTEGER, hashed INTEGER, held INTEGER, kv_group INTEGER, born_step INTEGER, last_use_step INTEGER, hash INTEGER,
   PRIMARY KEY(lane, step, block)) WITHOUT ROWID;
@@ -70,5 +70,16 @@ CREATE VIEW stages AS
   FROM stage_ranges g CROSS JOIN stage_log t ON t.id BETWEEN (g.lane << 40) + g.first_stage AND (g.lane << 40) + g.end_stage - 1
     JOIN lanes l ON l.lane = g.lane JOIN stage_kinds k ON k.kind = t.kind;
 )sql";
+
+std::string key_frame_steps(std::int64_t version, std::uint32_t lane) {
+    if (version == 1) return "SELECT step FROM key_frames WHERE +lane = " + std::to_string(lane) + " ORDER BY lane, step";
+    return "SELECT step FROM key_frames WHERE id >= " + std::to_string(key_frame_id(lane, -1)) +
+           " AND id < " + std::to_string(key_frame_id(lane + 1, -1)) + " ORDER BY id";
+}
+
+std::string key_frame_data(std::int64_t version, std::uint32_t lane) {
+    if (version == 1) return "SELECT data FROM key_frames WHERE lane = " + std::to_string(lane) + " AND step = ?";
+    return "SELECT data FROM key_frames WHERE id = " + std::to_string(key_frame_id(lane, 0)) + " + ?";
+}
 
 }  // namespace kvloupe::kvt

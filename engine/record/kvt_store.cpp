@@ -48,13 +48,13 @@ Result<std::shared_ptr<KvtStore>> KvtStore::open(const std::string& path) {
         if (auto recovered = store->copy_and_recover(); !recovered) return recovered.error();
     auto database = SqlDatabase::open_read_only(log ? store->m_copy + "/recording.kvt" : path);
     if (!database) return database.error();
-    store->m_database = std::move(*database);
+    store->m_databases[0] = std::move(*database);
     if (auto kind = store->check_kind(); !kind) return kind.error();
     return store;
 }
 
 KvtStore::~KvtStore() {
-    m_database = SqlDatabase();
+    m_databases = {};
     std::error_code error;
     if (!m_copy.empty()) fs::remove_all(m_copy, error);
 }
@@ -79,10 +79,10 @@ Result<void> KvtStore::copy_and_recover() {
 }
 
 Result<void> KvtStore::check_kind() {
-    const auto kind = number_of(m_database, "PRAGMA application_id");
+    const auto kind = number_of(m_databases[0], "PRAGMA application_id");
     if (!kind) return kind.error();
     if (*kind != kvt::application_id) return Error{m_path + ": this SQLite file is not a recording", choose_another};
-    const auto version = number_of(m_database, "PRAGMA user_version");
+    const auto version = number_of(m_databases[0], "PRAGMA user_version");
     if (!version) return version.error();
     if (*version < 1)
         return Error{m_path + ": it says version " + std::to_string(*version) + ", which no recording has", choose_another};
@@ -90,7 +90,17 @@ Result<void> KvtStore::check_kind() {
         return Error{m_path + ": its version " + std::to_string(*version) + " is newer than this program, which reads up to " +
                          std::to_string(kvt::version),
                      "Open it with a newer KVLoupe"};
+    m_version = *version;
     return {};
+}
+
+Result<SqlStatement> KvtStore::prepare(std::size_t connection, const std::string& sql) {
+    if (!m_databases[connection].handle()) {
+        auto database = SqlDatabase::open_read_only(m_databases[0].path());
+        if (!database) return database.error();
+        m_databases[connection] = std::move(*database);
+    }
+    return m_databases[connection].prepare(sql);
 }
 
 void KvtStore::set_damage(const std::string& sentence) {
@@ -101,6 +111,30 @@ void KvtStore::set_damage(const std::string& sentence) {
 std::string KvtStore::damage() const {
     const std::lock_guard lock(m_damage_mutex);
     return m_damage;
+}
+
+Result<KvtStatement> KvtStatement::of(std::shared_ptr<KvtStore> store, std::string sql) {
+    KvtStatement statement(std::move(store), std::move(sql));
+    const auto lock = statement.m_store->lock();
+    auto first = statement.m_store->prepare(0, statement.m_sql);
+    if (!first) return first.error();
+    statement.m_statements[0] = std::move(*first);
+    return statement;
+}
+
+KvtStatement::~KvtStatement() {
+    for (std::size_t connection = 0; m_store && connection < KvtStore::connections; ++connection) {
+        const auto lock = m_store->lock(connection);
+        m_statements[connection] = SqlStatement();
+    }
+}
+
+bool KvtStatement::ready(std::size_t connection) {
+    if (m_statements[connection].handle()) return true;
+    auto statement = m_store->prepare(connection, m_sql);
+    if (statement) m_statements[connection] = std::move(*statement);
+    else m_store->set_damage(statement.error().message());
+    return m_statements[connection].handle() != nullptr;
 }
 
 }  // namespace kvloupe

@@ -2,6 +2,8 @@
 #include "engine/record/lane_state_code.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <vector>
 
 namespace kvloupe {
@@ -53,6 +55,15 @@ public:
         std::uint64_t wide = 0;
         std::size_t at = m_at;
         for (std::size_t i = 0; i < count; ++i) {
+            while (i + 8 <= count && at + 8 <= m_bytes.size()) {  // eight small ones at once
+                std::uint64_t eight = 0;
+                std::memcpy(&eight, m_bytes.data() + at, 8);
+                if (eight & 0x8080808080808080u) break;
+                for (std::size_t k = 0; k < 8; ++k) put(i + k, static_cast<std::uint64_t>(static_cast<unsigned char>(m_bytes[at + k])));
+                at += 8;
+                i += 8;
+            }
+            if (i == count) break;
             std::uint64_t value = 0;
             if (at < m_bytes.size() && static_cast<unsigned char>(m_bytes[at]) < 0x80) {
                 value = static_cast<unsigned char>(m_bytes[at++]);
@@ -98,17 +109,25 @@ bool LaneStateCode::read_blocks(Reader& in, LaneState& state, std::uint32_t bloc
     std::vector<BlockState*> pages;
     for (std::uint32_t first = 0; first < blocks; first += page) pages.push_back(&state.edit(first));
     const auto all = [&pages](std::size_t i) -> BlockState& { return pages[i / page][i % page]; };
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).owners = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) {
-        all(i).hashed = (v & 1) != 0;
-        all(i).held = (v & 2) != 0;
-    });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).first_owner = SequenceId(v); });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).logical = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).filled = v; });
-    in.column32(blocks, [&](std::size_t i, std::uint32_t v) { all(i).group = static_cast<std::uint8_t>(v); });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).born = v; });
-    in.indices(blocks, [&](std::size_t i, std::uint32_t v) { all(i).last_use = v; });
+    // Columns lie close together until the blocks are made from all of them, each touched once.
+    std::array<std::vector<std::uint32_t>, 8> columns;
+    for (std::vector<std::uint32_t>& column : columns) {
+        column.resize(blocks);
+        in.column32(blocks, [&column](std::size_t i, std::uint32_t v) { column[i] = v; });
+    }
+    const auto& [owners, flags, first_owners, logicals, fills, groups, births, last_uses] = columns;
+    for (std::uint32_t i = 0; i < blocks; ++i) {
+        BlockState& block = all(i);
+        block.owners = owners[i];
+        block.hashed = (flags[i] & 1) != 0;
+        block.held = (flags[i] & 2) != 0;
+        block.first_owner = SequenceId(first_owners[i] - 1u);
+        block.logical = logicals[i];
+        block.filled = fills[i];
+        block.group = static_cast<std::uint8_t>(groups[i]);
+        block.born = births[i] - 1u;
+        block.last_use = last_uses[i] - 1u;
+    }
     if (version == 1) {
         in.column(blocks, [&](std::size_t i, std::uint64_t v) { all(i).hash = v; });
         in.column(blocks, [&](std::size_t i, std::uint64_t v) { all(i).parent_hash = v; });
@@ -210,17 +229,26 @@ bool LaneStateCode::lists_end(const LaneState& state) {
 }
 
 bool LaneStateCode::read_sequences(Reader& in, LaneState& state, std::uint32_t blocks) {
-    std::vector<SequenceState> all(in.count());
-    for (SequenceState& s : all) {
-        const std::uint32_t status = in.number32();
-        if (status > static_cast<std::uint32_t>(SequenceStatus::failed)) return false;
-        s.status = static_cast<SequenceStatus>(status);
+    const std::size_t count = in.count();
+    // Straight into the state's pages, as the blocks: most sequences of a long run have ended and hold nothing.
+    constexpr std::size_t page = decltype(state.m_sequences)::page_size;
+    std::vector<SequenceState*> pages;
+    for (std::size_t i = 0; i < count; i += page) {
+        for (std::size_t k = i; k < std::min(count, i + page); ++k) state.m_sequences.push_back({}, state.m_made);
+        pages.push_back(&state.m_sequences.edit(i, state.m_made));
     }
-    for (SequenceState& s : all) s.prompt_tokens = in.number32();
-    for (SequenceState& s : all) s.computed_tokens = in.number32();
-    for (SequenceState& s : all) s.output_tokens = in.number32();
-    for (SequenceState& s : all) s.host_blocks = in.number32();
-    for (SequenceState& s : all) s.m_holder = in.index();
+    const auto all = [&pages](std::size_t i) -> SequenceState& { return pages[i / page][i % page]; };
+    bool known = true;
+    in.column32(count, [&](std::size_t i, std::uint32_t v) {
+        known = known && v <= static_cast<std::uint32_t>(SequenceStatus::failed);
+        all(i).status = static_cast<SequenceStatus>(v);
+    });
+    if (!known) return false;
+    in.column32(count, [&](std::size_t i, std::uint32_t v) { all(i).prompt_tokens = v; });
+    in.column32(count, [&](std::size_t i, std::uint32_t v) { all(i).computed_tokens = v; });
+    in.column32(count, [&](std::size_t i, std::uint32_t v) { all(i).output_tokens = v; });
+    in.column32(count, [&](std::size_t i, std::uint32_t v) { all(i).host_blocks = v; });
+    in.indices(count, [&](std::size_t i, std::uint32_t v) { all(i).m_holder = v; });
     const auto read_table = [&](TableState& table) {
         const std::size_t size = in.count();
         if (size > max_table) return false;
@@ -231,23 +259,25 @@ bool LaneStateCode::read_sequences(Reader& in, LaneState& state, std::uint32_t b
         }
         return in.good();
     };
-    for (SequenceState& s : all)
-        if (!read_table(s.table)) return false;
-    for (SequenceState& s : all) {
-        s.group_tables.resize(std::min<std::size_t>(in.count(), 256));
-        for (TableState& table : s.group_tables)
+    for (std::size_t i = 0; i < count; ++i)
+        if (!read_table(all(i).table)) return false;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t tables = std::min<std::size_t>(in.count(), 256);
+        if (tables == 0) continue;
+        all(i).group_tables.resize(tables);
+        for (TableState& table : all(i).group_tables)
             if (!read_table(table)) return false;
     }
-    for (SequenceState& s : all) {
-        s.m_stored.resize(in.count());
-        for (auto& stored : s.m_stored) {
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t stores = in.count();
+        if (stores == 0) continue;
+        all(i).m_stored.resize(stores);
+        for (auto& stored : all(i).m_stored) {
             stored.logical = in.number32();
             stored.hash = in.number();
         }
     }
-    if (!in.good()) return false;
-    for (SequenceState& s : all) state.m_sequences.push_back(std::move(s), state.m_made);
-    return true;
+    return in.good();
 }
 
 bool LaneStateCode::read_holders(Reader& in, LaneState& state) {

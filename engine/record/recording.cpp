@@ -2,10 +2,18 @@
 #include "engine/record/recording.h"
 
 #include "engine/record/lane_state.h"
+#include "engine/record/reading_as.h"
 
 #include <utility>
 
 namespace kvloupe {
+
+namespace {
+
+// Who walks backwards applies at most so many events for a step.
+constexpr std::uint64_t events_between_states = 4096;
+
+}  // namespace
 
 LaneRecord::LaneRecord(LaneInfo info, std::shared_ptr<const VocabularyText> vocabulary)
     : m_info(std::move(info)),
@@ -34,14 +42,43 @@ LaneState LaneRecord::state_before(std::size_t step) const {
     return frame.state ? *frame.state : empty_state();
 }
 
+// Reads the events that state_after(step) needs on another thread, while this one decodes the key frame before them. Nothing where
+// either is at hand.
+std::future<void> LaneRecord::read_beside(std::size_t step) const {
+    const std::int64_t frame = m_frames && ReadingAs::here() == Reading::asked ? m_frames->to_be_read(static_cast<std::int64_t>(step))
+                                                                             : StoredFrames::none_to_be_read;
+    if (frame == StoredFrames::none_to_be_read || frame >= static_cast<std::int64_t>(step)) return {};
+    const std::uint64_t begin = m_steps[static_cast<std::size_t>(frame + 1)].events.begin, end = m_steps[step].events.end;
+    constexpr std::uint64_t chunk = decltype(m_events)::chunk_size;
+    const auto next = [](std::uint64_t event) { return (event / chunk + 1) * chunk; };
+    std::uint64_t missing = begin;
+    while (missing < end && m_events.at_hand(missing)) missing = next(missing);
+    if (missing >= end) return {};
+    return std::async(std::launch::async, [this, missing, end, next] {
+        const ReadingAs beside(Reading::beside);
+        for (std::uint64_t event = missing; event < end; event = next(event)) (void)m_events[event];
+    });
+}
+
 LaneState LaneRecord::state_after(std::size_t step) const {
+    std::future<void> beside = read_beside(step);
     const KeyFrame frame = key_frame_before(static_cast<std::int64_t>(step));
     LaneState state = frame.state ? *frame.state : empty_state();
+    if (beside.valid()) beside.get();
+    const auto asked = static_cast<std::int64_t>(step);
+    const bool walks = m_frames && m_frames->walks(asked);
+    std::uint64_t applied = 0;
     for (auto next = static_cast<std::size_t>(frame.step + 1); next <= step; ++next) {
         state.begin_step(static_cast<std::uint32_t>(next));
         const LogRange events = m_steps[next].events;
         for (std::uint64_t event = events.begin; event < events.end; ++event) state.apply(m_events[event]);
+        applied += events.size();
+        if (walks && applied >= events_between_states && next < step) {
+            m_frames->remember(static_cast<std::int64_t>(next), asked, state);
+            applied = 0;
+        }
     }
+    if (m_frames && frame.step < asked) m_frames->remember(asked, asked, state);
     return state;
 }
 

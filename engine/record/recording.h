@@ -16,6 +16,7 @@
 #include "engine/record/step.h"
 
 #include <atomic>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -205,8 +206,16 @@ public:
     class StoredFrames {
     public:
         virtual ~StoredFrames() = default;
-        // The last one at or before `step`; without a state where there is none.
+        // The last one at or before `step`, or a state since then that is known already; without a state where there is none.
         virtual KeyFrame at_or_before(std::int64_t step) = 0;
+        // A state that was worked out for `asked`, `events` after the one that at_or_before() gave: those who walk step by step
+        // need not begin at the frame each time. step == asked: what was asked for; else it lay on the way.
+        virtual void remember(std::int64_t step, std::int64_t asked, const LaneState& state) = 0;
+        // Whether a state on the way to `asked` is worth a copy: somebody walks there.
+        virtual bool walks(std::int64_t asked) const = 0;
+        // The frame that at_or_before(step) would have to read and decode first.
+        static constexpr std::int64_t none_to_be_read = -2;
+        virtual std::int64_t to_be_read(std::int64_t step) const = 0;
         virtual std::string damage() const = 0;
     };
 
@@ -215,6 +224,7 @@ private:
     friend class KvtReader;
 
     KeyFrame key_frame_before(std::int64_t step) const;
+    std::future<void> read_beside(std::size_t step) const;
     LaneState empty_state() const;
 
     LaneInfo m_info;

@@ -57,13 +57,14 @@ std::vector<CheckedTable> checked_logs(std::uint32_t lane) {
     return tables;
 }
 
-std::vector<CheckedTable> checked_lists() {
+std::vector<CheckedTable> checked_lists(std::int64_t version) {
     std::vector<CheckedTable> tables;
     const std::pair<const char*, const char*> lists[] = {
         {"meta", "key"}, {"lanes", "lane"}, {"vocabularies", "vocabulary"}, {"vocabulary", "vocabulary, token"}, {"requests", "request"},
         {"sequences", "lane, sequence"}, {"strings", "lane, string"}, {"event_kinds", "kind"}, {"causes", "cause"}, {"stage_kinds", "kind"},
-        {"key_frames", "lane, step"}, {"attention_tiles", "id"}};
+        {"attention_tiles", "id"}};
     for (const auto& [name, key] : lists) tables.push_back({name, std::string("SELECT * FROM ") + name + " ORDER BY " + key});
+    tables.push_back({"key_frames", std::string("SELECT lane, step, data FROM key_frames ORDER BY ") + (version == 1 ? "lane, step" : "id")});
     return tables;
 }
 

@@ -54,6 +54,7 @@ struct CheckedTable {
     std::string sql;
 };
 std::vector<CheckedTable> checked_logs(std::uint32_t lane);
-std::vector<CheckedTable> checked_lists();
+// Of a file of that version.
+std::vector<CheckedTable> checked_lists(std::int64_t version);
 
 }  // namespace kvloupe

@@ -128,10 +128,39 @@ Result<SqlDatabase> SqlDatabase::open_to_append(const std::string& path, const s
     if (!database) return database;
     // Commits go to a log that is taken over now and then. What the operating system has been given survives the end of the
     // program; only a power cut may cost more, and no order of writes does harm then that reading the log would not see.
-    const auto set = database->execute("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                                       "PRAGMA locking_mode = EXCLUSIVE; PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -16384;");
+    const char* const write = "BEGIN IMMEDIATE; COMMIT;";  // what cannot be shared shows with the first transaction
+    const auto shared = database->execute("PRAGMA journal_mode = WAL;");
+    database->m_shared_log = shared && database->execute(write);
+    if (!database->m_shared_log)
+        if (const auto locked = database->execute("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"); !locked) return locked.error();
+    const auto set = database->execute("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -16384;");
     if (!set) return set.error();
     return database;
+}
+
+Result<SqlDatabase> SqlDatabase::open_beside(const std::string& path, const std::string& vfs) {
+    auto database = open(path, uri_of(path), SQLITE_OPEN_READWRITE, vfs);
+    if (!database) return database;
+    const auto set = database->execute("PRAGMA synchronous = NORMAL; SELECT count(*) FROM sqlite_schema;");
+    if (!set) return set.error();
+    return database;
+}
+
+bool SqlDatabase::count_log_pages(std::atomic<int>& pages) {
+    if (!m_shared_log) return false;
+    sqlite3_wal_hook(m_database.get(), [](void* counter, sqlite3*, const char*, int count) {
+        static_cast<std::atomic<int>*>(counter)->store(count);
+        return SQLITE_OK;
+    }, &pages);
+    return true;
+}
+
+void SqlDatabase::leave_log_pages() { sqlite3_wal_hook(m_database.get(), nullptr, nullptr); }
+
+std::optional<int> SqlDatabase::take_log_over() {
+    int pages = 0, taken = 0;
+    if (sqlite3_wal_checkpoint_v2(m_database.get(), "main", SQLITE_CHECKPOINT_PASSIVE, &pages, &taken) != SQLITE_OK || taken < 0) return {};
+    return taken;
 }
 
 Result<SqlDatabase> SqlDatabase::open_read_only(const std::string& path) {

@@ -6,8 +6,10 @@
 
 #include "engine/record/result.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -58,8 +60,11 @@ public:
 
     // A new file; it must not be there yet. vfs: the name of SQLite's file system to use, "" for the usual one.
     static Result<SqlDatabase> create(const std::string& path, const std::string& vfs = {});
-    // A file that is there, to be written at length: with a log beside it until it is closed, locked for others.
+    // A file that is there, to be written at length: with a log beside it until it is closed. Others may read meanwhile; where the
+    // file system has no memory that programs share, it is locked for them.
     static Result<SqlDatabase> open_to_append(const std::string& path, const std::string& vfs = {});
+    // A second connection to a file that is being written so. Error: also where it is locked.
+    static Result<SqlDatabase> open_beside(const std::string& path, const std::string& vfs = {});
     // A file that is only read: no lock is taken and no file made beside it, so it must not be written meanwhile. With SQLite's
     // defensive settings: the schema is not trusted, damaged cells are refused.
     static Result<SqlDatabase> open_read_only(const std::string& path);
@@ -67,6 +72,14 @@ public:
     static Result<void> recover(const std::string& path);
 
     Result<void> execute(const char* sql);
+
+    // From here on `pages` is how many pages the log had after the newest commit, and the log is no longer taken over by commits.
+    // False: it is locked for others, and commits go on doing so. Until leave_log_pages(); this object is not moved meanwhile.
+    bool count_log_pages(std::atomic<int>& pages);
+    void leave_log_pages();
+    // Takes over what other connections have committed to the log, as far as none of them is in the way: how many pages of it are
+    // taken over now. Nothing: it failed.
+    std::optional<int> take_log_over();
     Result<SqlStatement> prepare(std::string_view sql);
 
     // An error of the newest call, with the file's name.
@@ -82,6 +95,7 @@ private:
 
     std::unique_ptr<sqlite3, Close> m_database;
     std::string m_path;
+    bool m_shared_log = false;  // open_to_append(): others may open it too
 };
 
 }  // namespace kvloupe

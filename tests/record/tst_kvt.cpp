@@ -74,6 +74,57 @@ void whatWasRecordedComesBack(Check& check, const std::shared_ptr<const Recordin
     CHECK_EQUAL(check_kvt(path), std::vector<std::string>{});
 }
 
+// Version 1 had the key frames in an index on lane and step, without ids.
+void aFileOfVersion1OpensAsBefore(Check& check) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("old.kvt");
+    DemoSharingOptions options;
+    options.steps = 3000;
+    options.blocks = 400;
+    options.arrivals = 3;
+    options.lanes = {"paged"};
+    const auto recording = demo_sharing_recording(options);
+    CHECK_THAT(write_kvt(recording, options_for(path)));
+    {
+        auto database = SqlDatabase::open_to_append(path);
+        CHECK_THAT(database && database->execute(
+            "BEGIN; CREATE TABLE old(lane INTEGER, step INTEGER, data BLOB, PRIMARY KEY(lane, step)) WITHOUT ROWID;"
+            "INSERT INTO old SELECT lane, step, data FROM key_frames; DROP TABLE key_frames; ALTER TABLE old RENAME TO key_frames;"
+            "PRAGMA user_version = 1; COMMIT; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA locking_mode = NORMAL; PRAGMA journal_mode = DELETE;"));
+    }
+    const auto stored = open_kvt(path);
+    CHECK_THAT(stored);
+    if (!stored) return;
+    const LaneRecord &old = *stored->recording->lanes()[0], &own = *recording->lanes()[0];
+    CHECK_EQUAL(old.step_count(), own.step_count());
+    same_lanes(check, own, old, own.step_count());
+    CHECK_EQUAL(check_kvt(path), std::vector<std::string>{});
+}
+
+// Whichever way somebody walks, a state is the one that the events lead to.
+void everyStepIsReachedFromEveryOther(Check& check) {
+    const TemporaryFolder folder;
+    DemoSharingOptions options;
+    options.steps = 3000;
+    options.blocks = 400;
+    options.arrivals = 3;
+    options.lanes = {"paged"};
+    const auto recording = demo_sharing_recording(options);
+    CHECK_THAT(write_kvt(recording, options_for(folder.file("run.kvt"))));
+    const auto stored = open_kvt(folder.file("run.kvt"));
+    CHECK_THAT(stored);
+    if (!stored) return;
+    const LaneRecord &file = *stored->recording->lanes()[0], &own = *recording->lanes()[0];
+    std::size_t wrong = 0;
+    const auto look = [&](std::size_t step) { wrong += LaneStateCode::encode(file.state_after(step)) != LaneStateCode::encode(own.state_after(step)); };
+    const std::size_t end = file.step_count();
+    for (std::size_t step = end; step-- > end - 900;) look(step);            // backwards over several frames
+    for (std::size_t step = end - 900; step < end; ++step) look(step);      // and forwards
+    for (std::size_t i = 0; i < 200; ++i) look(i * 7919 % end);              // anywhere
+    for (std::size_t i = 0; i < 300; ++i) look((end / 2 + (i * 37) % 91));   // to and fro
+    CHECK_EQUAL(wrong, std::size_t{0});
+}
+
 void aTakenNameIsRefusedAndKept(Check& check) {
     const TemporaryFolder folder;
     CHECK_THAT(write_file(folder.file("run.kvt"), "precious"));
@@ -159,6 +210,8 @@ void aDamagedFileIsToldOfAndHarmsNothing(Check& check) {
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(whatWasRecordedComesBack), recordings());
+    claims.add(CLAIM(aFileOfVersion1OpensAsBefore));
+    claims.add(CLAIM(everyStepIsReachedFromEveryOther));
     claims.add(CLAIM(aTakenNameIsRefusedAndKept));
     claims.add(CLAIM(whatIsNoRecordingIsRefusedInWords), bad_files());
     claims.add(CLAIM(aDamagedFileIsToldOfAndHarmsNothing));

@@ -2,11 +2,14 @@
 //
 // A recording file while it grows, written by a thread of its own: it ends with the run, and what was cut off opens with all before.
 #include "engine/record/kvt_reader.h"
+#include "engine/record/reading_as.h"
 #include "tests/record/same_lanes.h"
 #include "tests/support/demo_sharing.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_folder.h"
 
+#include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
@@ -69,11 +72,45 @@ void whatWasCutOffOpensWithAllBefore(Check& check) {
     CHECK_THAT((*writer)->finish());
 }
 
+// Two threads step through different parts, a third reads ahead: each finds what is there.
+void readersDoNotDisturbOneAnother(Check& check) {
+    const TemporaryFolder folder;
+    DemoSharingOptions options;
+    options.steps = 1500;
+    options.blocks = 400;
+    options.arrivals = 3;
+    options.lanes = {"paged"};
+    const auto recording = demo_sharing_recording(options);
+    CHECK_THAT(write_kvt(recording, options_for(folder.file("run.kvt"))));
+    const auto stored = open_kvt(folder.file("run.kvt"));
+    CHECK_THAT(stored);
+    if (!stored) return;
+    const LaneRecord &file = *stored->recording->lanes()[0], &own = *recording->lanes()[0];
+    std::atomic<std::size_t> wrong{0};
+    {
+        std::vector<std::jthread> readers;
+        for (std::size_t reader = 0; reader < 2; ++reader)
+            readers.emplace_back([&, reader] {
+                for (std::size_t i = 0; i < 120; ++i) {
+                    const std::size_t step = (reader * 701 + i * 13) % file.step_count();
+                    wrong += LaneStateCode::encode(file.state_after(step)) != LaneStateCode::encode(own.state_after(step));
+                }
+            });
+        readers.emplace_back([&] {
+            const ReadingAs ahead(Reading::ahead);
+            for (std::uint64_t i = 0; i < file.events().size(); ++i) wrong += std::memcmp(&file.events()[i], &own.events()[i], sizeof(Event)) != 0;
+        });
+    }
+    CHECK_EQUAL(wrong.load(), std::size_t{0});
+    CHECK_EQUAL(file.damage(), "");
+}
+
 }  // namespace
 
 std::vector<Row> kvloupe::test::rows() {
     Claims claims;
     claims.add(CLAIM(aFileFollowsARunAndEndsWithIt));
     claims.add(CLAIM(whatWasCutOffOpensWithAllBefore));
+    claims.add(CLAIM(readersDoNotDisturbOneAnother));
     return claims.rows();
 }
