@@ -43,6 +43,23 @@ std::string text_of_value(const SqlValue& value) {
     return document.is_string() ? document.get<std::string>() : document.dump();
 }
 
+// One line that moves no cursor: a recording may come from anybody, and its texts hold what a model said. Control characters
+// (C0, DEL, C1) are shown as \xNN, line ends and tabs as signs; JSON and CSV have them as they are.
+std::string tame(const std::string& text) {
+    static constexpr char digits[] = "0123456789abcdef";
+    std::string tame;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        auto byte = static_cast<unsigned char>(text[i]);
+        const bool c1 = byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+        if (c1) byte = static_cast<unsigned char>(text[++i]);
+        if (byte == '\n') tame += "\u23CE";
+        else if (byte == '\t') tame += "\u21E5";
+        else if (c1 || byte < 0x20 || byte == 0x7F) tame += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        else tame.push_back(text[i]);
+    }
+    return tame;
+}
+
 // Characters on screen, taken as one per code point.
 std::size_t shown_width(const std::string& text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -51,10 +68,13 @@ std::size_t shown_width(const std::string& text) {
 // Aligned columns; their widths are those of the first rows, and a longer cell pushes the rest of its row.
 class TablePrinter {
 public:
-    void columns(std::vector<std::string> names) { m_rows.push_back(std::move(names)); }
+    void columns(std::vector<std::string> names) {
+        for (std::string& name : names) name = tame(name);
+        m_rows.push_back(std::move(names));
+    }
     void row(const std::vector<SqlValue>& values) {
         std::vector<std::string> cells;
-        for (const SqlValue& value : values) cells.push_back(text_of_value(value));
+        for (const SqlValue& value : values) cells.push_back(tame(text_of_value(value)));
         if (m_widths.empty()) {
             m_rows.push_back(std::move(cells));
             if (m_rows.size() > rows_that_set_widths) flush();

@@ -3,6 +3,7 @@
 #include "gui/commands.h"
 #include "gui/environment.h"
 #include "gui/flight_saving.h"
+#include "gui/interrupts.h"
 #include "gui/pictures.h"
 #include "gui/stored_scenario.h"
 
@@ -13,6 +14,7 @@
 #include "engine/serve/scenario.h"
 #include "engine/serve/session.h"
 
+#include <atomic>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -82,8 +84,11 @@ int run_command(const std::vector<std::string>& words) {
     options.frames.memory_bytes = 0;  // it is never put back
     if (arguments->has("--pictures")) options.default_attention = watch_everything();
     std::unique_ptr<KvtWriter> file;  // before the session: its worker waits for the file
-    options.after_step = [&file] {
+    const Interrupts interrupts;
+    std::atomic<Session*> running{nullptr};
+    options.after_step = [&file, &running] {
         if (file) file->wait_for_room();
+        if (Session* const own = running; own && Interrupts::asked()) own->pause();
     };
     auto session = Session::create(*scenario, std::move(options));
     if (!session) return fail(session.error().message());
@@ -94,7 +99,10 @@ int run_command(const std::vector<std::string>& words) {
         if (!created) return fail(created.error().message());
         file = std::move(*created);
     }
+    running = session->get();
     const Result<void> ran = (*session)->run_to_end();
+    running = nullptr;
+    const bool interrupted = Interrupts::asked() && recording->phase() == Phase::paused;
     Result<void> recorded = file ? file->finish() : Result<void>();
     if (*minutes > 0) {
         if (const auto flight = save_flight(recording, scenario->breakpoints, *minutes, kvt)) std::cout << *flight << '\n';
@@ -111,6 +119,7 @@ int run_command(const std::vector<std::string>& words) {
     }
     if (!recorded) return fail(recorded.error().message());
     if (!ran) return fail(ran.error().message());
+    if (interrupted) return fail("Interrupted. What had run until then is written.");
     if (!anything_ran(*recording)) {
         return fail("No request could run. The reasons stand above; give the pool more blocks or the model a longer "
                     "context.");

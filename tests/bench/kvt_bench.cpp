@@ -116,11 +116,15 @@ int main(int argc, char** argv) {
         read(argv[2]);
         return 0;
     }
-    if (argc == 4 && std::string(argv[1]) == "--make") {
+    if (argc == 4 && std::string(argv[1]) == "--make" && std::strtod(argv[3], nullptr) >= 0.1) {
         write(recording_of(static_cast<std::uint64_t>(std::strtod(argv[3], nullptr) * 1e6)), argv[2]);
         return 0;
     }
     const double millions = argc > 1 ? std::strtod(argv[1], nullptr) : 10;
+    if (!(millions >= 0.1 && millions <= 1000)) {
+        std::fprintf(stderr, "kvloupe_kvt_bench [MILLIONS [FOLDER]], or --make FILE MILLIONS: 0.1 to 1000 million events\n");
+        return 2;
+    }
     const std::string folder = argc > 2 ? argv[2] : std::filesystem::temp_directory_path().string();
     const std::string path = folder + "/kvloupe-bench.kvt", small = folder + "/kvloupe-bench-small.kvt";
     {

@@ -274,6 +274,26 @@ private Q_SLOTS:
         QVERIFY2(again.err.contains("already") && again.out.isEmpty(), again.err.constData());
     }
 
+    void anInterruptedRunClosesItsRecording() {
+        const QString scenario = m_folder.filePath("endless.json"), record = m_folder.filePath("endless.kvt");
+        QFile file(scenario);
+        if (!file.open(QIODevice::WriteOnly)) qFatal("the scenario cannot be written");
+        file.write(R"({"version": 1, "model": "none", "lanes": [{"name": "a", "cache": {"blocks": 40000, "block_size": 64}}],
+                       "requests": [{"id": "a", "prompt_tokens": [1, 2], "max_new_tokens": 2000000}]})");
+        file.close();
+        QProcess process;
+        process.start(QStringLiteral(KVLOUPE_PROGRAM), {"run", scenario, "--record", record});
+        QTRY_VERIFY_WITH_TIMEOUT(QFile::exists(record), 60000);
+        process.terminate();
+        QVERIFY(process.waitForFinished(300000));
+        QCOMPARE(process.exitStatus(), QProcess::NormalExit);
+        QCOMPARE(process.exitCode(), 1);
+        QVERIFY(process.readAllStandardError().contains("Interrupted"));
+        QVERIFY(!QFile::exists(record + "-wal"));
+        const Outcome outcome = kvloupe({"query", record, "SELECT value FROM meta WHERE key = 'complete'", "--csv"}, m_folder.path());
+        QCOMPARE(outcome.out.trimmed().split('\n').last().trimmed(), QByteArray("1"));
+    }
+
     void outputThatCannotBeWrittenIsAFailure() {
         if (!QFile::exists("/dev/full")) QSKIP("there is no /dev/full here");
         QProcess process;
@@ -282,6 +302,15 @@ private Q_SLOTS:
         QVERIFY(process.waitForFinished(300000));
         QCOMPARE(process.exitCode(), 1);
         QVERIFY(process.readAllStandardError().contains("could not be written"));
+    }
+
+    void aTableMovesNoCursor() {
+        const QString recording = QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt");
+        const QString sql = QStringLiteral("SELECT char(27) || '[2J' || char(155) || 'a' || char(10) || 'b' AS t");
+        const QByteArray table = kvloupe({"query", recording, sql}, m_folder.path()).out;
+        QCOMPARE(table.split('\n').value(1).trimmed(), QByteArray("\\x1b[2J\\x9ba\u23CE" "b"));
+        const QByteArray json = kvloupe({"query", recording, sql, "--json"}, m_folder.path()).out;
+        QVERIFY(json.contains("\\u001b[2J"));
     }
 
     void columnsOfOneNameAreAllInTheJson() {
