@@ -18,7 +18,7 @@ AttentionPlaces::AttentionPlaces(const Recording& recording, LaneId lane, Sequen
 
 void AttentionPlaces::read(const Recording& recording, LaneId laneId, std::uint64_t records, const std::atomic<bool>& cancelled) {
     const LaneRecord& lane = recording.lane(laneId);
-    m_scan.read(lane, records, cancelled, [&](const StepRecord& step) {
+    m_scan.read(lane, {records}, cancelled, [&](const StepRecord& step) {
         for (std::uint64_t i = step.attention.begin; i < step.attention.end; ++i) {
             const AttentionRow& row = lane.attention()[i];
             const std::size_t place = std::size_t{row.layer} * m_heads + row.head;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 //
 // BackgroundJob: one piece of work of a view on a thread of its own. The work runs on an immutable prefix of the recording and
-// on data that the view leaves alone until finished(); a result that comes after cancel() is dropped.
+// on data that the view leaves alone until finished(); a result that comes after cancel() is dropped. Of all jobs so many run at a
+// time that one processor stays free for drawing; the others wait in the order of their start.
 #pragma once
 
 #include <QObject>  // first: moc 6.4 cannot parse libstdc++ when <compare> is the first header it meets

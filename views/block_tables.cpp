@@ -67,7 +67,6 @@ void BlockTables::update(const Cursor& cursor, const SequenceFacts& facts) {
     m_copies.clear();
     m_copySentences.clear();
     m_longest = 0;
-    allowReading();
     if (m_recording != cursor.sharedRecording() || m_lane != cursor.lane()) m_texts.clear();
     m_recording = cursor.sharedRecording();
     const LaneRecord& lane = *cursor.laneRecord();
@@ -168,8 +167,10 @@ QString BlockTables::textOf(const Cursor& cursor, const Place& place) const {
     TokenTrack& track = text.track;
     if (text.step != m_step || track.reading()) {
         const std::uint64_t before = track.looked();
+        // What the file was read for is at hand afterwards; of chunks each picture takes few, whoever needs them.
         track.updateSome(m_recording, m_lane, row.sequence, m_step, m_allowed);
-        m_allowed -= std::min(m_allowed, track.looked() - before);
+        m_allowed.records -= std::min(m_allowed.records, track.looked() - before);
+        if (track.reading() && m_allowed.chunks != UINT64_MAX) m_allowed.chunks = 0;
         text.step = m_step;
         m_reading |= track.reading();
     }

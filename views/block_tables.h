@@ -60,11 +60,13 @@ public:
     QString textOf(const Cursor& cursor, const Place& place) const;  // of the block's tokens; "" while they are not read
     // textOf() ran out of what may be read for one picture: paint again.
     bool reading() const { return m_reading; }
-    void allowReading() const {  // for one picture
-        m_allowed = SequenceScan::read_at_once;
+    // For one picture. The first of a step shows what is at hand: it must not wait for a file.
+    void allowReading() const {
+        m_allowed = {most_records, m_painted == m_step ? most_chunks : 0};
+        m_painted = m_step;
         m_reading = false;
     }
-    void settle() const { m_allowed = UINT64_MAX; }                        // for an export: all of it
+    void settle() const { m_allowed = {UINT64_MAX}; }                      // for an export: all of it
 
 private:
     struct Band {
@@ -97,7 +99,9 @@ private:
         std::size_t step = SIZE_MAX;  // of the tokens in it
     };
     mutable std::map<std::uint32_t, Text> m_texts;  // by sequence, of the cells drawn
-    mutable std::uint64_t m_allowed = 0;            // records that may still be read for them
+    static constexpr std::uint64_t most_records = 40'000, most_chunks = 2;
+    mutable ScanLimit m_allowed;                    // what may still be read for them
+    mutable std::size_t m_painted = SIZE_MAX;       // the step of the picture before
     mutable bool m_reading = false;
     std::shared_ptr<const Recording> m_recording;   // at the last update
     std::uint32_t m_blockSize = 0;

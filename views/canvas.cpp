@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 #include "views/canvas.h"
 
-#include <QFontDatabase>
 #include <QPaintEngine>
 #include <QPainterPath>
 
@@ -15,35 +14,40 @@ Canvas::Canvas(QPainter& painter, const Palette& palette, const QFont& font, dou
     m_painter.setRenderHint(QPainter::Antialiasing);
 }
 
-const QFont& Canvas::font(const TextStyle& style) const {
+const TextCache::Face& Canvas::face(const TextStyle& style) const {
     const int pixels = std::max(6, static_cast<int>(std::lround(style.size * m_scale)));
-    const auto [known, added] = m_fonts.try_emplace({pixels, style.weight, style.mono}, m_font);
-    if (added) {
-        if (style.mono) known->second = QFontDatabase::systemFont(QFontDatabase::FixedFont);
-        known->second.setPixelSize(pixels);
-        known->second.setWeight(static_cast<QFont::Weight>(style.weight));
-    }
-    return known->second;
+    const auto [known, added] = m_faces.try_emplace({pixels, style.weight, style.mono});
+    if (added && m_cache)  // the cache keeps it
+        known->second = {std::shared_ptr<void>(), m_cache->face(m_font, pixels, style.weight, style.mono)};
+    else if (added)
+        known->second = std::make_shared<const TextCache::Face>(TextCache::makeFace(m_font, pixels, style.weight, style.mono));
+    return *known->second;
 }
+
+const QFont& Canvas::font(const TextStyle& style) const { return face(style).font; }
 
 double Canvas::width(const QString& text, const TextStyle& style) const {
-    return QFontMetricsF(font(style)).horizontalAdvance(text);
+    const TextCache::Face& own = face(style);
+    return m_cache ? m_cache->advance(&own, text) : own.metrics->horizontalAdvance(text);
 }
 
-double Canvas::lineHeight(const TextStyle& style) const { return QFontMetricsF(font(style)).height(); }
+double Canvas::lineHeight(const TextStyle& style) const { return face(style).metrics->height(); }
 
 void Canvas::text(const QRectF& area, const QString& text, const TextStyle& style, Qt::Alignment alignment,
                   Qt::TextElideMode elide) const {
     if (area.width() < 4 || text.isEmpty()) return;
-    m_painter.setFont(font(style));
+    const TextCache::Face& own = face(style);
+    const QFontMetricsF& metrics = *own.metrics;
+    m_painter.setFont(own.font);
     m_painter.setPen(style.colour.isValid() ? style.colour : m_palette.ink1);
-    const QFontMetricsF metrics(m_painter.font());
     QString shown = text;
-    double advance = metrics.horizontalAdvance(text);
+    const auto advanceOf = [&](const QString& of) { return m_cache ? m_cache->advance(&own, of) : metrics.horizontalAdvance(of); };
+    double advance = advanceOf(text);
     if (advance > area.width() + 0.5) {
         if (elide == Qt::ElideNone && area.width() < 8) return;
-        shown = metrics.elidedText(text, elide == Qt::ElideNone ? Qt::ElideRight : elide, area.width());
-        advance = metrics.horizontalAdvance(shown);
+        const Qt::TextElideMode mode = elide == Qt::ElideNone ? Qt::ElideRight : elide;
+        shown = m_cache ? m_cache->elided(&own, text, mode, area.width()) : metrics.elidedText(text, mode, area.width());
+        advance = advanceOf(shown);
     }
     if (shown.contains(QLatin1Char('\n'))) {  // drawn as a space
         m_painter.drawText(area, static_cast<int>(alignment) | Qt::TextSingleLine | Qt::TextDontClip, shown);
@@ -55,7 +59,9 @@ void Canvas::text(const QRectF& area, const QString& text, const TextStyle& styl
     else if (alignment & Qt::AlignHCenter) x += (area.width() - advance) / 2;
     if (alignment & Qt::AlignBottom) y = area.bottom() - metrics.height();
     else if (alignment & Qt::AlignVCenter) y += (area.height() - metrics.height()) / 2;
-    m_painter.drawText(QPointF(x, y + metrics.ascent()), shown);
+    // On the screen as it was laid out last time; in a file, which may be scaled or searched, as text.
+    if (m_cache && m_painter.paintEngine()->type() == QPaintEngine::Raster) m_cache->draw(m_painter, &own, QPointF(x, y), shown);
+    else m_painter.drawText(QPointF(x, y + metrics.ascent()), shown);
 }
 
 double Canvas::paragraph(const QRectF& area, const QString& text, const TextStyle& style) const {

@@ -7,6 +7,7 @@
 #include "engine/record/event.h"
 #include "engine/record/step.h"
 #include "views/palette.h"
+#include "views/text_cache.h"
 
 #include <QFont>
 #include <QPainter>
@@ -15,6 +16,7 @@
 #include <QString>
 
 #include <map>
+#include <memory>
 #include <tuple>
 
 namespace kvloupe {
@@ -66,7 +68,10 @@ private:
     const QPixmap& dotOf(const QColor& colour, double radius) const;
 
     mutable std::map<QRgb, QPixmap> m_dots;
-    mutable std::map<std::tuple<int, int, bool>, QFont> m_fonts;  // pixels, weight, mono
+    const TextCache::Face& face(const TextStyle& style) const;
+
+    TextCache* m_cache = TextCache::here();
+    mutable std::map<std::tuple<int, int, bool>, std::shared_ptr<const TextCache::Face>> m_faces;  // pixels, weight, mono
     QPainter& m_painter;
     const Palette& m_palette;
     QFont m_font;

@@ -280,16 +280,17 @@ void EventsView::updateChips() {
             chip = m_chips.emplace(place, kind, button);
         }
         QToolButton* button = chip->second;
-        button->setFont(textFont(11));
+        if (const QFont font = textFont(11); button->font() != font) button->setFont(font);
         button->setText(QStringLiteral("%1 %2").arg(kindLabel(kind), formatCount(counts[index])));
         button->setChecked(m_model->filter().kinds.test(index));
         button->setFixedHeight(qRound(22 * unit()));
         const Palette& colours = palette_();
-        button->setStyleSheet(QStringLiteral("QToolButton{border:1px solid %1;border-radius:%5px;padding:0 %6px;background:%2;color:%3}"
+        const QString style = QStringLiteral("QToolButton{border:1px solid %1;border-radius:%5px;padding:0 %6px;background:%2;color:%3}"
                                              "QToolButton:checked{background:%4;border-color:%3}"
                                              "QToolButton:focus{border-color:%7}")
                                   .arg(colours.line.name(), colours.panel.name(), colours.ink1.name(), colours.selectedRow.name(),
-                                       QString::number(button->maximumHeight() / 2 - 1), QString::number(qRound(8 * unit())), colours.accent.name()));
+                                       QString::number(button->maximumHeight() / 2 - 1), QString::number(qRound(8 * unit())), colours.accent.name());
+        if (button->styleSheet() != style) button->setStyleSheet(style);  // applying one costs as much as a picture
     }
     // Chips that would squeeze the filter line out are hidden, the frequent kinds last.
     int room = width() - qRound(450 * unit());

@@ -48,9 +48,10 @@ public:
         return false;
     }
 
-    // Reads at most `records` further ones, in no job. After begin(), and not while a job runs.
-    void readSome(std::uint64_t records) {
-        if (!m_job.running()) m_data->readSome(*m_recording, m_lane, records);
+    // Reads no more than the limit, in no job. After begin(), and not while a job runs.
+    template <class Limit>
+    void readSome(Limit limit) {
+        if (!m_job.running()) m_data->readSome(*m_recording, m_lane, limit);
     }
 
     // Starts over with this one, which has read nothing of that recording.

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace kvloupe {
 
@@ -132,32 +131,44 @@ void PoolView::paintImage(const Canvas& canvas, const PoolLayout& layout) const 
     const Palette& colours = canvas.colours();
     QImage image(static_cast<int>(layout.columns), static_cast<int>(layout.rows), QImage::Format_RGB32);
     image.fill(colours.panel);
+    const QRgb null = colours.ink3.rgb(), shared = colours.ink1.rgb(), cached = colours.hatch.rgb(), free = colours.free.rgb();
+    const bool difference = compares(), byOwner = m_colour == PoolColour::owner;
+    std::pair<std::uint32_t, QRgb> last{SequenceId::none().value, free};  // neighbours often have one owner
     const auto colourOf = [&](std::uint32_t block) {
-        const BlockState& stored = m_state->blocks()[block];
-        if (block == 0) return colours.ink3.rgb();
-        if (compares()) return differenceDot(canvas, block).rgb();
-        if (m_colour != PoolColour::owner) {
+        if (block == 0) return null;
+        if (difference) return differenceDot(canvas, block).rgb();
+        if (!byOwner) {
             const QColor colour = valueColour(canvas, block);
-            return colour.isValid() ? colour.rgb() : colours.free.rgb();
+            return colour.isValid() ? colour.rgb() : free;
         }
-        if (stored.owners > 1) return colours.ink1.rgb();
-        if (stored.owners == 1) return colours.owner(stored.first_owner.value).rgb();
-        return stored.hashed || stored.held ? colours.hatch.rgb() : colours.free.rgb();
+        const BlockState& stored = m_state->blocks()[block];
+        if (stored.owners > 1) return shared;
+        if (stored.owners == 0) return stored.hashed || stored.held ? cached : free;
+        if (stored.first_owner.value != last.first) last = {stored.first_owner.value, colours.owner(stored.first_owner.value).rgb()};
+        return last.second;
     };
+    std::vector<std::pair<QRgb, int>> votes;
+    QRgb* row = nullptr;
     for (std::uint32_t dot = 0; std::uint64_t{dot} * layout.blocksPerDot < layout.blocks; ++dot) {
         const std::uint32_t begin = dot * layout.blocksPerDot, end = std::min(layout.blocks, begin + layout.blocksPerDot);
         QRgb chosen = colourOf(begin);
         if (end - begin > 1) {
-            std::map<QRgb, int> votes;
+            votes.clear();
             // Of blocks that share a dot those that differ count alone: a difference is what is looked for.
             const auto differs = [this](std::uint32_t block) { return m_difference.at(block) != BlockChange::same; };
             bool any = false;
-            for (std::uint32_t block = begin; block < end && !any; ++block) any = differs(block);
-            for (std::uint32_t block = begin; block < end; ++block)
-                if (!any || differs(block)) ++votes[colourOf(block)];
+            for (std::uint32_t block = begin; difference && block < end && !any; ++block) any = differs(block);
+            for (std::uint32_t block = begin; block < end; ++block) {
+                if (any && !differs(block)) continue;
+                const QRgb colour = colourOf(block);
+                const auto vote = std::find_if(votes.begin(), votes.end(), [colour](const auto& one) { return one.first == colour; });
+                if (vote == votes.end()) votes.emplace_back(colour, 1);
+                else ++vote->second;
+            }
             chosen = std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
         }
-        image.setPixel(static_cast<int>(dot % layout.columns), static_cast<int>(dot / layout.columns), chosen);
+        if (dot % layout.columns == 0) row = reinterpret_cast<QRgb*>(image.scanLine(static_cast<int>(dot / layout.columns)));
+        row[dot % layout.columns] = chosen;
     }
     canvas.painter().setRenderHint(QPainter::SmoothPixmapTransform, false);
     const QRectF target(layout.grid.left(), layout.grid.top(), layout.columns * layout.cellWidth, layout.rows * layout.cellHeight);

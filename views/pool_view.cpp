@@ -60,8 +60,9 @@ void PoolView::refresh() {
                 if (owner.sequence == focus) m_group = owner.group;
         m_table = tableOf(sequence, m_group);
     }
-    for (std::size_t s = 0; s < m_state->sequences().size(); ++s)
-        if (!m_state->sequences()[s].table.empty()) m_owners.push_back(SequenceId(static_cast<std::uint32_t>(s)));
+    for (const std::uint32_t holder : m_state->holders())
+        if (!m_state->sequences()[holder].table.empty()) m_owners.push_back(SequenceId(holder));
+    std::sort(m_owners.begin(), m_owners.end(), [](SequenceId a, SequenceId b) { return a.value < b.value; });
     for (std::size_t b = 1; b < m_state->blocks().size(); ++b) {
         const BlockState& block = m_state->blocks()[b];
         if (block.owners == 0) {

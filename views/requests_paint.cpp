@@ -15,11 +15,13 @@ void RequestsView::paintContent(QPainter& painter, const QRectF& area) {
     const Canvas canvas(painter, palette_(), font(), unit());
     const Palette& colours = canvas.colours();
     const double width = area.width() - (this->width() - contentWidth());
-    for (std::size_t i = 0; i < m_entries.size() && i < cards().size(); ++i) {
+    const auto first = std::partition_point(cards().begin(), cards().end(),
+                                            [this](const Card& card) { return card.top + card.height < offset(); });
+    for (auto i = static_cast<std::size_t>(first - cards().begin()); i < m_items.size() && i < cards().size(); ++i) {
         const Card& card = cards()[i];
         const QRectF box(area.left(), area.top() + card.top - offset(), width, card.height);
-        if (box.bottom() < area.top() || box.top() > area.bottom()) continue;
-        const Entry& entry = *m_entries[i];
+        if (box.top() > area.bottom()) break;
+        const Entry& entry = this->entry(i);
         if (!entry.heading.isEmpty()) {
             canvas.text(box.adjusted(canvas.u(10), canvas.u(2), -canvas.u(10), 0), entry.heading,
                         {11, QFont::DemiBold, colours.ink2, false});

@@ -8,7 +8,7 @@
 #include "views/token_track.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace kvloupe {
@@ -56,10 +56,9 @@ RequestsView::Entry RequestsView::whole(Entry entry) const {
     return entry;
 }
 
-RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const {
+RequestsView::Entry RequestsView::entryOf(SequenceId sequence, const SequenceState& state, std::size_t step, const RequestTimes& times) const {
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
-    const SequenceState& state = cursor()->state()->sequences()[sequence.value];
     Entry entry;
     entry.sequence = sequence;
     entry.request = lane.sequences()[sequence.value].request;
@@ -112,64 +111,109 @@ RequestsView::Entry RequestsView::entryOf(SequenceId sequence, std::size_t step,
     return entry;
 }
 
-std::vector<RequestsView::Shown> RequestsView::findEntries(int step) {
+void RequestsView::forgetKept() {
+    m_items.clear();
+    m_kept.clear();
+    m_sequences.clear();
+    m_later.clear();
+    m_anyParent = false;
+}
+
+const RequestsView::Entry* RequestsView::keep(Entry entry) const {
+    return m_kept.emplace_back(std::make_unique<const Entry>(std::move(entry))).get();
+}
+
+const RequestsView::Entry* RequestsView::goneEntry(SequenceId sequence) const {
+    const Gone& gone = m_sequences[sequence.value];
+    if (gone.entry) return gone.entry.get();
+    const LaneState* const state = cursor()->state();
+    const auto step = static_cast<std::size_t>(std::max(0, cursor()->stepOf(cursor()->lane())));
+    if (!state || sequence.value >= state->sequences().size() || !hasEnded(state->sequences()[sequence.value])) {
+        SequenceState ended;  // the cursor has moved on and the cards have not followed yet
+        ended.status = SequenceStatus::finished;
+        return keep(entryOf(sequence, ended, step, m_times->at(sequence, step, false)));
+    }
+    gone.entry = std::make_unique<const Entry>(entryOf(sequence, state->sequences()[sequence.value], step, m_times->at(sequence, step, false)));
+    return gone.entry.get();
+}
+
+const RequestsView::Entry* RequestsView::laterEntry(RequestId request) const {
+    std::unique_ptr<const Entry>& later = m_later[request.value];
+    if (!later) {
+        const RequestInfo& info = cursor()->recording()->requests()[request.value];
+        Entry entry;
+        entry.group = Group::later;
+        entry.request = request;
+        entry.name = QString::fromStdString(info.id);
+        entry.prompt = entry.tokens = static_cast<std::uint32_t>(info.prompt.size());
+        entry.phase = tr("step %1").arg(info.arrival_step);
+        later = std::make_unique<const Entry>(std::move(entry));
+    }
+    return later.get();
+}
+
+const RequestsView::Entry& RequestsView::entry(std::size_t card) const {
+    Item& item = m_items[card];
+    if (!item.made) item.made = item.sequence.valid() ? goneEntry(item.sequence) : laterEntry(item.request);
+    if (item.made->depth != item.depth) {
+        Entry child = *item.made;
+        child.depth = item.depth;
+        item.made = keep(std::move(child));
+    }
+    return *item.made;
+}
+
+std::array<RequestsView::Items, RequestsView::group_count> RequestsView::findItems(int step) {
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
     const LaneState* state = cursor()->state();
-    if (m_goneOf != &recording || m_goneLane != cursor()->lane()) {
-        m_gone.clear();
-        m_later.clear();
-    }
+    if (m_goneOf != &recording || m_goneLane != cursor()->lane()) forgetKept();
     m_goneOf = &recording;
     m_goneLane = cursor()->lane();
-    std::vector<Shown> found;
+    std::array<Items, group_count> found;
+    const auto group = [&found](Group of) -> Items& { return found[static_cast<std::size_t>(of)]; };
     std::vector<bool> arrived(recording.requests().size(), false);
     if (state && step >= 0) {
         m_times.follow(cursor()->sharedRecording(), cursor()->lane(), [this] {
-            m_gone.clear();  // their times were not known
+            forgetKept();  // their times were not known
             if (isEmptyShown()) return;
             refresh();
             update();
         });
         const std::vector<SequenceWaste> waste = wasteOf(recording, lane, *state);
         const auto count = static_cast<std::uint32_t>(std::min(state->sequences().size(), lane.sequences().size()));
-        found.reserve(count + arrived.size());
-        m_gone.resize(std::max<std::size_t>(m_gone.size(), count));
+        const auto at = static_cast<std::uint32_t>(step);
+        for (auto s = static_cast<std::uint32_t>(m_sequences.size()); s < count; ++s) {
+            const SequenceInfo& info = lane.sequences()[s];
+            m_sequences.emplace_back().request = info.request;
+            m_anyParent = m_anyParent || info.parent.valid();
+        }
+        group(Group::finished).reserve(count);
         for (std::uint32_t s = 0; s < count; ++s) {
-            const SequenceState& sequence = state->sequences()[s];
-            const bool gone = hasEnded(sequence);  // nothing of it changes any more
-            if (gone && m_gone[s]) {
-                found.push_back(m_gone[s]);
-            } else {
-                const auto at = static_cast<std::size_t>(step);
-                Entry entry = entryOf(SequenceId(s), at, m_times->at(SequenceId(s), at, false));
-                entry.waste = waste[s];
-                found.push_back(std::make_shared<const Entry>(std::move(entry)));
-                if (gone) m_gone[s] = found.back();
+            Gone& own = m_sequences[s];
+            if (own.request.value < arrived.size()) arrived[own.request.value] = true;
+            Item item{nullptr, SequenceId(s), own.request, 0};
+            if (own.from <= at || hasEnded(state->sequences()[s])) {
+                own.from = std::min(own.from, at);
+                group(Group::finished).push_back(item);
+                continue;
             }
-            if (found.back()->request.value < arrived.size()) arrived[found.back()->request.value] = true;
+            Entry entry = entryOf(SequenceId(s), state->sequences()[s], at, m_times->at(SequenceId(s), at, false));
+            entry.waste = waste[s];
+            const Group of = entry.group;
+            item.made = keep(std::move(entry));
+            group(of).push_back(item);
         }
     }
     m_later.resize(arrived.size());
-    for (std::size_t r = 0; r < arrived.size(); ++r) {
-        if (arrived[r]) continue;
-        if (!m_later[r]) {
-            const RequestInfo& info = recording.requests()[r];
-            Entry entry;
-            entry.group = Group::later;
-            entry.request = RequestId(static_cast<std::uint32_t>(r));
-            entry.name = QString::fromStdString(info.id);
-            entry.prompt = entry.tokens = static_cast<std::uint32_t>(info.prompt.size());
-            entry.phase = tr("step %1").arg(info.arrival_step);
-            m_later[r] = std::make_shared<const Entry>(std::move(entry));
-        }
-        found.push_back(m_later[r]);
-    }
+    for (std::size_t r = 0; r < arrived.size(); ++r)
+        if (!arrived[r]) group(Group::later).push_back({nullptr, SequenceId::none(), RequestId(static_cast<std::uint32_t>(r)), 0});
     return found;
 }
 
 void RequestsView::refresh() {
-    m_entries.clear();
+    m_items.clear();
+    m_kept.clear();
     setSubtitle({});
     const LaneRecord* lane = cursor()->laneRecord();
     if (!lane) {
@@ -177,8 +221,8 @@ void RequestsView::refresh() {
         setEmpty(tr("Open a model or a scenario to see its requests."));
         return;
     }
-    const std::vector<Shown> found = findEntries(cursor()->stepOf(cursor()->lane()));
-    if (found.empty()) {
+    const std::array<Items, group_count> found = findItems(cursor()->stepOf(cursor()->lane()));
+    if (std::all_of(found.begin(), found.end(), [](const Items& group) { return group.empty(); })) {
         setCards({});
         setEmpty(tr("There is no request yet."));
         return;
@@ -186,45 +230,29 @@ void RequestsView::refresh() {
     setEmpty({});
     std::vector<Card> cards;
     double y = 4 * unit();
-    const auto addHeading = [&](Group group, const QString& text) {
+    const auto add = [&](Group group, const QString& text, const Items& items) {
         Entry heading;
         heading.group = group;
         heading.heading = text;
-        m_entries.push_back(std::make_shared<const Entry>(std::move(heading)));
+        m_items.push_back({keep(std::move(heading)), SequenceId::none(), RequestId(), 0});
         cards.push_back({y, head_height * unit(), false});
         y += head_height * unit();
-    };
-    const auto addEntries = [&](const std::vector<std::size_t>& order) {
-        for (const std::size_t i : order) {
-            const Shown& entry = found[i];
-            const double height = (entry->group == Group::running ? running_height : short_height) * unit();
-            // A child stands below its parent where that is in sight right above it.
-            int depth = 0;
-            if (m_order == Order::state && entry->parent.valid())
-                for (auto above = m_entries.rbegin(); above != m_entries.rend() && (*above)->heading.isEmpty(); ++above)
-                    if ((*above)->sequence == entry->parent) depth = (*above)->depth + 1;
-            if (depth == 0) {
-                m_entries.push_back(entry);
-            } else {
-                Entry child = *entry;
-                child.depth = depth;
-                m_entries.push_back(std::make_shared<const Entry>(std::move(child)));
-            }
-            cards.push_back({y, height, entry->sequence.valid()});
+        m_items.insert(m_items.end(), items.begin(), items.end());
+        for (const Item& item : items) {
+            const double height = (item.made && item.made->group == Group::running ? running_height : short_height) * unit();
+            cards.push_back({y, height, item.sequence.valid()});
             y += height;
         }
     };
     if (m_order == Order::state) {
         for (const Group group : {Group::running, Group::waiting, Group::later, Group::finished}) {
-            const std::vector<std::size_t> order = ordered(found, group);
-            if (order.empty()) continue;
+            const Items& own = found[static_cast<std::size_t>(group)];
+            if (own.empty()) continue;
             const QString names[] = {tr("Running"), tr("Waiting"), tr("Arrives later"), tr("Finished")};
-            addHeading(group, QStringLiteral("%1 %2").arg(names[static_cast<int>(group)]).arg(order.size()));
-            addEntries(order);
+            add(group, QStringLiteral("%1 %2").arg(names[static_cast<int>(group)]).arg(own.size()), m_anyParent ? families(own) : own);
         }
     } else {
-        addHeading(Group::running, tr("By %1, largest first").arg(choices().front().names[static_cast<int>(m_order)]));
-        addEntries(ordered(found, {}));
+        add(Group::running, tr("By %1, largest first").arg(choices().front().names[static_cast<int>(m_order)]), byNumber(found));
     }
     setCards(std::move(cards));
     setSubtitle(tr("lane %1").arg(QString::fromStdString(lane->info().name)));
@@ -237,40 +265,54 @@ std::vector<ViewChoice> RequestsView::choices() const {
 
 void RequestsView::setChoice(const QString&, int index) { m_order = static_cast<Order>(index); }
 
-// Indices of the entries of a group, or of all by the number that is chosen; by state children follow their parents.
-std::vector<std::size_t> RequestsView::ordered(const std::vector<Shown>& found, std::optional<Group> group) const {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < found.size(); ++i)
-        if (!group || found[i]->group == *group) order.push_back(i);
-    if (group) {
-        std::vector<std::size_t> families;
-        std::map<std::uint32_t, std::vector<std::size_t>> children;  // of those in the group, by parent
-        std::unordered_set<std::uint32_t> members;
-        for (const std::size_t i : order)
-            if (found[i]->sequence.valid()) members.insert(found[i]->sequence.value);
-        for (const std::size_t i : order)
-            if (found[i]->parent.valid()) children[found[i]->parent.value].push_back(i);
-        const auto visit = [&](const auto& self, std::size_t i) -> void {
-            families.push_back(i);
-            if (!found[i]->sequence.valid() || children.empty()) return;
-            if (const auto own = children.find(found[i]->sequence.value); own != children.end())
-                for (const std::size_t child : own->second) self(self, child);
-        };
-        for (const std::size_t i : order)
-            if (!found[i]->parent.valid() || !members.count(found[i]->parent.value)) visit(visit, i);
-        return families;
+RequestsView::Items RequestsView::families(const Items& group) const {
+    const LaneRecord& lane = *cursor()->laneRecord();
+    const auto parentOf = [&lane](const Item& item) { return item.sequence.valid() ? lane.sequences()[item.sequence.value].parent : SequenceId::none(); };
+    std::unordered_set<std::uint32_t> members;
+    for (const Item& item : group)
+        if (item.sequence.valid()) members.insert(item.sequence.value);
+    std::unordered_map<std::uint32_t, Items> children;  // of those in the group, by parent
+    Items first;
+    for (const Item& item : group) {
+        const SequenceId parent = parentOf(item);
+        const bool child = parent.valid() && members.count(parent.value) > 0;
+        (child ? children[parent.value] : first).push_back(item);
     }
-    const auto number = [this](const Entry& entry) -> std::uint64_t {
-        return m_order == Order::waste ? entry.waste.total() : m_order == Order::blocks ? entry.blocks : entry.tokens;
+    Items families;
+    families.reserve(group.size());
+    const auto visit = [&](const auto& self, Item item, int depth) -> void {
+        item.depth = depth;
+        families.push_back(item);
+        const auto own = item.sequence.valid() ? children.find(item.sequence.value) : children.end();
+        if (own == children.end()) return;
+        for (const Item& child : own->second) self(self, child, depth + 1);
     };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return number(*found[a]) > number(*found[b]); });
-    return order;
+    for (const Item& item : first) visit(visit, item, 0);
+    return families;
+}
+
+RequestsView::Items RequestsView::byNumber(const std::array<Items, group_count>& found) const {
+    std::vector<std::pair<std::uint64_t, Item>> all;
+    for (const Items& group : found)
+        for (Item item : group) {
+            // What has ended or has not arrived holds nothing; how many tokens it has only its entry says.
+            if (!item.made && m_order == Order::tokens) item.made = item.sequence.valid() ? goneEntry(item.sequence) : laterEntry(item.request);
+            const Entry* const entry = item.made;
+            all.emplace_back(!entry ? 0 : m_order == Order::waste ? entry->waste.total() : m_order == Order::blocks ? entry->blocks : entry->tokens, item);
+        }
+    // Equal ones as they arrived, and those that have not behind them.
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+        return a.first != b.first ? a.first > b.first : a.second.sequence.value < b.second.sequence.value;
+    });
+    Items ordered;
+    for (const auto& [number, item] : all) ordered.push_back(item);
+    return ordered;
 }
 
 QString RequestsView::tipAt(const QPointF& position) const {
     const int card = cardAt(position);
-    if (card < 0 || card >= static_cast<int>(m_entries.size())) return {};
-    const Entry entry = whole(*m_entries[static_cast<std::size_t>(card)]);
+    if (card < 0 || card >= static_cast<int>(m_items.size())) return {};
+    const Entry entry = whole(this->entry(static_cast<std::size_t>(card)));
     QStringList lines{tr("Request %1: %2 prompt tokens, %3 in all").arg(entry.name, formatCount(entry.prompt), formatCount(entry.tokens))};
     const QString mark = originMark(Origin::measured);
     if (entry.parent.valid()) lines << tr("Forked from %1 at position %2").arg(entry.parentName, formatCount(entry.forkedAt));
@@ -288,8 +330,8 @@ QString RequestsView::tipAt(const QPointF& position) const {
 }
 
 Pick RequestsView::pickOf(int card) const {
-    const Entry& entry = *m_entries[static_cast<std::size_t>(card)];
-    return entry.sequence.valid() ? pickSequence(*cursor(), entry.sequence) : Pick{};
+    const SequenceId sequence = m_items[static_cast<std::size_t>(card)].sequence;
+    return sequence.valid() ? pickSequence(*cursor(), sequence) : Pick{};
 }
 
 void RequestsView::choose(int card) {
@@ -303,9 +345,9 @@ QString RequestsView::csv() const {
                                  "parent,forked_at,queue_ms_measured,ttft_ms_measured,itl_p50_ms_measured,itl_p95_ms_measured,reason\r\n");
     const auto optional = [](const std::optional<double>& value) { return value ? QString::number(*value, 'g', 8) : QString(); };
     const_cast<RequestsView*>(this)->m_times.settle();
-    for (const Shown& shown : m_entries) {
-        if (!shown->heading.isEmpty()) continue;
-        const Entry entry = whole(*shown);
+    for (std::size_t card = 0; card < m_items.size(); ++card) {
+        if (!this->entry(card).heading.isEmpty()) continue;
+        const Entry entry = whole(this->entry(card));
         const QStringList fields{csvField(entry.name), entry.sequence.valid() ? QString::number(entry.sequence.value) : QString(),
                                  csvField(entry.group == Group::finished ? entry.outcome : entry.phase),
                                  QString::number(entry.prompt), QString::number(entry.tokens), QString::number(entry.computed),

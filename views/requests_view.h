@@ -9,6 +9,9 @@
 #include "views/request_timeline.h"
 #include "views/sequence_facts.h"
 
+#include <array>
+#include <memory>
+
 namespace kvloupe {
 
 class Canvas;
@@ -47,29 +50,53 @@ public:
         std::optional<double> queue_ms, ttft_ms, itl_ms, itl95_ms;
         QString reason;
     };
-    using Shown = std::shared_ptr<const Entry>;  // what does not change is shared from step to step
-    const std::vector<Shown>& entries() const { return m_entries; }
+    // In the order of the cards; valid until the next refresh.
+    std::size_t count() const { return m_items.size(); }
+    const Entry& entry(std::size_t card) const;
     std::vector<ViewChoice> choices() const override;
     using View::choose;  // beside the choice of a card
 
 private:
     enum class Order { state, waste, blocks, tokens };
     void setChoice(const QString& key, int index) override;
-    std::vector<std::size_t> ordered(const std::vector<Shown>& found, std::optional<Group> group) const;
-    // Entries of all requests at the step, not in order: those that arrived first.
-    std::vector<Shown> findEntries(int step);
-    Entry entryOf(SequenceId sequence, std::size_t step, const RequestTimes& times) const;
+    // A card. Its entry is made when somebody looks: in a long recording ten thousands have ended or are still to come, and the names
+    // of their requests alone would take seconds to read.
+    struct Item {
+        const Entry* made = nullptr;
+        SequenceId sequence;  // none: what has not arrived, by its request
+        RequestId request;
+        int depth = 0;        // below its parent
+    };
+    using Items = std::vector<Item>;
+    static constexpr std::size_t group_count = 4;
+    // All requests at the step by group; within one those that arrived first.
+    std::array<Items, group_count> findItems(int step);
+    // Children follow their parents, one step further in.
+    Items families(const Items& group) const;
+    Items byNumber(const std::array<Items, group_count>& found) const;
+    const Entry* keep(Entry entry) const;
+    const Entry* goneEntry(SequenceId sequence) const;
+    const Entry* laterEntry(RequestId request) const;
+    void forgetKept();
+    Entry entryOf(SequenceId sequence, const SequenceState& state, std::size_t step, const RequestTimes& times) const;
     void paintEntry(const Canvas& canvas, const QRectF& box, const Entry& entry) const;
 
     static void setGaps(Entry& entry, const RequestTimes& times);
     Entry whole(Entry entry) const;
 
     GrowingData<RequestTimeline> m_times;
-    std::vector<Shown> m_gone;   // index: SequenceId; of those that have ended and hold nothing; may be null
-    std::vector<Shown> m_later;  // index: RequestId; of those that have not arrived; may be null
+    struct Gone {  // a sequence; entry and step once it has ended and holds nothing: nothing of it changes then
+        RequestId request;
+        std::uint32_t from = 0xFFFFFFFFu;  // it had ended by this step, as far as has been seen
+        mutable std::unique_ptr<const Entry> entry;
+    };
+    std::vector<Gone> m_sequences;                               // index: SequenceId
+    mutable std::vector<std::unique_ptr<const Entry>> m_later;   // index: RequestId; of those that had not arrived, where they were shown
+    mutable std::vector<std::unique_ptr<const Entry>> m_kept;    // of this step alone
+    bool m_anyParent = false;                                    // some sequence has one
     const Recording* m_goneOf = nullptr;
     LaneId m_goneLane;
-    std::vector<Shown> m_entries;
+    mutable Items m_items;
     Order m_order = Order::state;
 };
 

@@ -12,9 +12,15 @@
 
 namespace kvloupe {
 
+// What may be looked at in one go.
+struct ScanLimit {
+    std::uint64_t records = 0;
+    std::uint64_t chunks = UINT64_MAX;  // of logs, that have to be read from a file: a millisecond or two each
+};
+
 class SequenceScan {
 public:
-    static constexpr std::uint64_t read_at_once = 40'000;  // records: some milliseconds, also from a file
+    static constexpr std::uint64_t read_at_once = 8'000;  // records: a few milliseconds, also from a file
 
     SequenceScan() = default;
     SequenceScan(const Recording& recording, LaneId lane, SequenceId sequence) : m_sequence(sequence) {
@@ -33,13 +39,16 @@ public:
     // Records looked at so far.
     std::uint64_t looked() const { return m_looked; }
 
-    // Calls visit(step) for the steps that are new, until `records` more were looked at or it is cancelled.
+    // Calls visit(step) for the steps that are new, until so much was looked at or it is cancelled.
     template <class Visit>
-    void read(const LaneRecord& lane, std::uint64_t records, const std::atomic<bool>& cancelled, const Visit& visit) {
+    void read(const LaneRecord& lane, ScanLimit limit, const std::atomic<bool>& cancelled, const Visit& visit) {
         const std::size_t count = lane.step_count();
-        const std::uint64_t stop = m_looked + std::min(records, UINT64_MAX - m_looked);
+        const std::uint64_t stop = m_looked + std::min(limit.records, UINT64_MAX - m_looked);
         for (; m_steps < count && !m_ended && m_looked < stop && !cancelled.load(std::memory_order_relaxed); ++m_steps) {
             const StepRecord& step = lane.step(m_steps);
+            const std::uint64_t missing = missingChunks(lane.events(), step.events) + missingChunks(lane.tokens(), step.tokens);
+            if (missing > limit.chunks) break;
+            limit.chunks -= missing;
             m_looked += 1 + step.events.size() + visit(step);
             for (std::uint64_t i = step.events.begin; i < step.events.end && !m_ended; ++i) {
                 const Event& event = lane.events()[i];
@@ -50,6 +59,13 @@ public:
     }
 
 private:
+    template <class Log>
+    static std::uint64_t missingChunks(const Log& log, LogRange range) {
+        std::uint64_t missing = 0;
+        for (std::uint64_t i = range.begin; i < range.end; i = (i / Log::chunk_size + 1) * Log::chunk_size) missing += !log.at_hand(i);
+        return missing;
+    }
+
     SequenceId m_sequence;
     std::size_t m_first = 0;
     std::size_t m_steps = 0;

@@ -3,7 +3,7 @@
 
 namespace kvloupe {
 
-void TokenPlaces::read(const Recording& recording, LaneId laneId, std::uint64_t records, const std::atomic<bool>& cancelled) {
+void TokenPlaces::read(const Recording& recording, LaneId laneId, ScanLimit limit, const std::atomic<bool>& cancelled) {
     const LaneRecord& lane = recording.lane(laneId);
     const auto look = [&](std::uint64_t begin, std::uint64_t end) {
         for (std::uint64_t i = begin; i < end; ++i)
@@ -13,7 +13,7 @@ void TokenPlaces::read(const Recording& recording, LaneId laneId, std::uint64_t 
     // A cut keeps the tokens that its sequences had before it in front of its first step.
     const bool early = m_scan.looked() == 0 && m_scan.first() == 0 && lane.step_count() > 0;
     if (early) look(0, lane.step(0).tokens.begin);
-    m_scan.read(lane, records, cancelled, [&](const StepRecord& step) { return look(step.tokens.begin, step.tokens.end); });
+    m_scan.read(lane, limit, cancelled, [&](const StepRecord& step) { return look(step.tokens.begin, step.tokens.end); });
 }
 
 void TokenTrack::clear() {
@@ -39,9 +39,9 @@ void TokenTrack::update(const std::shared_ptr<const Recording>& recording, LaneI
 }
 
 void TokenTrack::updateSome(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
-                            std::uint64_t records) {
+                            ScanLimit limit) {
     begin(recording, lane, sequence);
-    m_places.readSome(records);
+    m_places.readSome(limit);
     collect(step);
 }
 

@@ -26,16 +26,17 @@ public:
     TokenPlaces() = default;
     TokenPlaces(const Recording& recording, LaneId lane, SequenceId sequence) : m_scan(recording, lane, sequence) {}
     void update(const Recording& recording, LaneId lane, const std::atomic<bool>& cancelled) {
-        read(recording, lane, UINT64_MAX, cancelled);
+        read(recording, lane, {UINT64_MAX}, cancelled);
     }
-    void readSome(const Recording& recording, LaneId lane, std::uint64_t records) { read(recording, lane, records, false); }
+    void readSome(const Recording& recording, LaneId lane, std::uint64_t records) { readSome(recording, lane, ScanLimit{records}); }
+    void readSome(const Recording& recording, LaneId lane, ScanLimit limit) { read(recording, lane, limit, false); }
 
     std::size_t steps() const { return m_scan.steps(); }
     std::uint64_t looked() const { return m_scan.looked(); }
     const std::vector<std::uint64_t>& indices() const { return m_indices; }  // ascending
 
 private:
-    void read(const Recording& recording, LaneId lane, std::uint64_t records, const std::atomic<bool>& cancelled);
+    void read(const Recording& recording, LaneId lane, ScanLimit limit, const std::atomic<bool>& cancelled);
 
     SequenceScan m_scan;
     std::vector<std::uint64_t> m_indices;
@@ -47,9 +48,8 @@ public:
     // ready: called when a job has read what was too much to be read at once.
     void update(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
                 std::function<void()> ready = {});
-    // The same without a job: reads at most `records` further records.
-    void updateSome(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step,
-                    std::uint64_t records);
+    // The same without a job: reads no more than the limit.
+    void updateSome(const std::shared_ptr<const Recording>& recording, LaneId lane, SequenceId sequence, std::size_t step, ScanLimit limit);
     void clear();
     void settle() { m_places.settle(); }
 

@@ -8,6 +8,7 @@
 #include "engine/record/open_recording.h"
 #include "engine/record/writer.h"
 #include "views/attention_index.h"
+#include "views/background_job.h"
 #include "views/prefix_tree_view.h"
 #include "views/schedule_view.h"
 #include "views/step_scrubber.h"
@@ -17,6 +18,11 @@
 #include <QRegularExpression>
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
 
 using namespace kvloupe;
 
@@ -235,6 +241,29 @@ private Q_SLOTS:
         unmarked.resize(600, 22);
         marked.resize(600, 22);
         QVERIFY(unmarked.grab().toImage() != marked.grab().toImage());
+    }
+
+    // Jobs leave a processor to those who draw; one that waits for its turn ends when nobody wants it any more.
+    void jobsWaitForTheirTurn() {
+        const int places = std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1);
+        std::atomic<int> running{0}, most{0}, done{0};
+        std::atomic<bool> go{false};
+        std::vector<std::unique_ptr<BackgroundJob>> jobs;
+        for (int i = 0; i < places + 3; ++i) {
+            jobs.push_back(std::make_unique<BackgroundJob>());
+            jobs.back()->start([&](const BackgroundJob::Cancelled& cancelled) {
+                const int now = ++running;
+                for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {}
+                while (!go && !cancelled) std::this_thread::yield();
+                --running;
+            }, [&] { ++done; });
+        }
+        QTRY_COMPARE(most.load(), places);
+        jobs.back()->cancel();  // it has not begun, and need not wait for the others
+        QVERIFY(!jobs.back()->running());
+        go = true;
+        QTRY_COMPARE(done.load(), places + 2);
+        QCOMPARE(most.load(), places);
     }
 };
 

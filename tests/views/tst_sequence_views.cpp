@@ -222,19 +222,19 @@ private Q_SLOTS:
         RequestsView view(m_cursor.get());
         view.resize(260, 400);
         view.show();
-        const auto& entries = view.entries();
-        QCOMPARE(entries[1]->name, QStringLiteral("a"));
-        QCOMPARE(entries[2]->name, QStringLiteral("c"));
-        QCOMPARE(entries[2]->depth, 1);
-        QCOMPARE(entries[2]->parentName, QStringLiteral("a"));
-        QCOMPARE(entries[2]->forkedAt, 11u);
-        QCOMPARE(entries[3]->name, QStringLiteral("b"));
-        QCOMPARE(entries[3]->depth, 0);
+        QCOMPARE(view.entry(1).name, QStringLiteral("a"));
+        QCOMPARE(view.entry(2).name, QStringLiteral("c"));
+        QCOMPARE(view.entry(2).depth, 1);
+        QCOMPARE(view.entry(2).parentName, QStringLiteral("a"));
+        QCOMPARE(view.entry(2).forkedAt, 11u);
+        QCOMPARE(view.entry(3).name, QStringLiteral("b"));
+        QCOMPARE(view.entry(3).depth, 0);
         m_cursor->setStep(3);
-        const auto b = std::find_if(view.entries().begin(), view.entries().end(),
-                                    [](const auto& entry) { return entry->name == QStringLiteral("b"); });
-        QVERIFY((*b)->group == RequestsView::Group::waiting);
-        QVERIFY((*b)->phase.contains(QStringLiteral("preempted")));
+        std::size_t b = 0;
+        while (b < view.count() && view.entry(b).name != QStringLiteral("b")) ++b;
+        QVERIFY(b < view.count());
+        QVERIFY(view.entry(b).group == RequestsView::Group::waiting);
+        QVERIFY(view.entry(b).phase.contains(QStringLiteral("preempted")));
     }
 
     void whoWastesMostStandsFirst() {
@@ -245,14 +245,13 @@ private Q_SLOTS:
         view.resize(260, 400);
         view.show();
         view.choose(QStringLiteral("order"), 1);
-        const auto& entries = view.entries();
-        QVERIFY(entries[0]->heading.contains(QStringLiteral("wasted slots")));
+        QVERIFY(view.entry(0).heading.contains(QStringLiteral("wasted slots")));
         std::uint64_t most = 0;
         for (const SequenceWaste& waste : wasteOf(*recording, recording->lane(LaneId(0)), *m_cursor->state()))
             most = std::max(most, waste.total());
         QVERIFY(most > 0);
-        QCOMPARE(entries[1]->waste.total(), most);
-        for (std::size_t i = 2; i < entries.size(); ++i) QVERIFY(entries[i]->waste.total() <= entries[i - 1]->waste.total());
+        QCOMPARE(view.entry(1).waste.total(), most);
+        for (std::size_t i = 2; i < view.count(); ++i) QVERIFY(view.entry(i).waste.total() <= view.entry(i - 1).waste.total());
     }
 
     void wasteOfTheSequencesIsThatOfTheLane() {
