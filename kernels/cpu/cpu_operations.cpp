@@ -64,8 +64,16 @@ void CpuOperations::rms_norm_heads(Buffer& x, const Weight& weight, float epsilo
     });
 }
 
+// BLAS sums small products in another order than large ones, and which is which depends on the number of rows: prefix hits, chunks
+// and blocks would then move the last bits. Our kernels sum every row alike and are as fast where a matrix is small, so bits move
+// only where a model is large enough for BLAS to matter.
+bool CpuOperations::uses_blas(const PackedMatrix& matrix) const {
+    constexpr std::uint64_t smallest = 1u << 18;  // elements: 512 x 512
+    return m_blas && matrix.rows * matrix.cols >= smallest;
+}
+
 void CpuOperations::matmul(const Weight& weight, const Buffer& in, std::uint32_t rows, Buffer& out, bool accumulate) {
-    multiply(matrix(weight), {floats(in), floats(out), rows, accumulate}, m_pool, {m_panel_of, m_blas});
+    multiply(matrix(weight), {floats(in), floats(out), rows, accumulate}, m_pool, {m_panel_of, uses_blas(matrix(weight))});
 }
 
 // Few rows: the heads are shared out over the threads, each reads its part of the weight once. Many: head by head, each a
@@ -86,7 +94,7 @@ void CpuOperations::matmul_heads(const Weight& weight, const Buffer& in, std::ui
     const auto part = [&](std::uint32_t head) { return PackedMatrix{m.row(head * out_width), m.dtype, out_width, m.cols}; };
     if (rows > matvec_rows_limit) {
         for (std::uint32_t head = 0; head < heads; ++head)
-            multiply(part(head), of_head(head), m_pool, {m_panel_of, m_blas});
+            multiply(part(head), of_head(head), m_pool, {m_panel_of, uses_blas(part(head))});
         return;
     }
     m_pool.run(heads, [&](std::uint32_t head, unsigned) { matvec_rows(part(head), 0, out_width, of_head(head)); });

@@ -68,6 +68,7 @@ protected:
     bool m_blas = false;
 
 private:
+    bool uses_blas(const PackedMatrix& matrix) const;
     // A vector of a model as aligned f32: where it lies, or expanded into scratch.
     const float* vector_of(const PackedMatrix& m);
     Result<void> grow_panels(std::uint64_t wanted);
