@@ -6,9 +6,13 @@
 #include "engine/record/kvt_writer.h"
 #include "engine/record/lane_state_code.h"
 #include "tests/support/claims.h"
+#include "tests/support/demo_sharing.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <memory>
 #include <string>
 
 namespace kvloupe::test {
@@ -20,6 +24,16 @@ inline KvtOptions options_for(const std::string& path) {
     options.scenario = "{\"version\": 1}";
     options.commit_interval = std::chrono::milliseconds(1);
     return options;
+}
+
+// One lane in which blocks are short, so that key frames come every few hundred steps and evictions between them.
+inline std::shared_ptr<const Recording> one_busy_lane(std::uint32_t steps) {
+    DemoSharingOptions options;
+    options.steps = steps;
+    options.blocks = 400;
+    options.arrivals = 3;
+    options.lanes = {"paged"};
+    return demo_sharing_recording(options);
 }
 
 inline bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }

@@ -78,12 +78,7 @@ void whatWasRecordedComesBack(Check& check, const std::shared_ptr<const Recordin
 void aFileOfVersion1OpensAsBefore(Check& check) {
     const TemporaryFolder folder;
     const std::string path = folder.file("old.kvt");
-    DemoSharingOptions options;
-    options.steps = 3000;
-    options.blocks = 400;
-    options.arrivals = 3;
-    options.lanes = {"paged"};
-    const auto recording = demo_sharing_recording(options);
+    const auto recording = one_busy_lane(3000);
     CHECK_THAT(write_kvt(recording, options_for(path)));
     {
         auto database = SqlDatabase::open_to_append(path);
@@ -104,12 +99,7 @@ void aFileOfVersion1OpensAsBefore(Check& check) {
 // Whichever way somebody walks, a state is the one that the events lead to.
 void everyStepIsReachedFromEveryOther(Check& check) {
     const TemporaryFolder folder;
-    DemoSharingOptions options;
-    options.steps = 3000;
-    options.blocks = 400;
-    options.arrivals = 3;
-    options.lanes = {"paged"};
-    const auto recording = demo_sharing_recording(options);
+    const auto recording = one_busy_lane(3000);
     CHECK_THAT(write_kvt(recording, options_for(folder.file("run.kvt"))));
     const auto stored = open_kvt(folder.file("run.kvt"));
     CHECK_THAT(stored);

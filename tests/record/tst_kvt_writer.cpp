@@ -75,12 +75,7 @@ void whatWasCutOffOpensWithAllBefore(Check& check) {
 // Two threads step through different parts, a third reads ahead: each finds what is there.
 void readersDoNotDisturbOneAnother(Check& check) {
     const TemporaryFolder folder;
-    DemoSharingOptions options;
-    options.steps = 1500;
-    options.blocks = 400;
-    options.arrivals = 3;
-    options.lanes = {"paged"};
-    const auto recording = demo_sharing_recording(options);
+    const auto recording = one_busy_lane(1500);
     CHECK_THAT(write_kvt(recording, options_for(folder.file("run.kvt"))));
     const auto stored = open_kvt(folder.file("run.kvt"));
     CHECK_THAT(stored);
