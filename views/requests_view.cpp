@@ -167,8 +167,8 @@ std::array<RequestsView::Items, RequestsView::group_count> RequestsView::findIte
     const Recording& recording = *cursor()->recording();
     const LaneRecord& lane = *cursor()->laneRecord();
     const LaneState* state = cursor()->state();
-    if (m_goneOf != &recording || m_goneLane != cursor()->lane()) forgetKept();
-    m_goneOf = &recording;
+    if (m_goneOf.get() != &recording || m_goneLane != cursor()->lane()) forgetKept();
+    m_goneOf = cursor()->sharedRecording();
     m_goneLane = cursor()->lane();
     std::array<Items, group_count> found;
     const auto group = [&found](Group of) -> Items& { return found[static_cast<std::size_t>(of)]; };

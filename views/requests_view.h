@@ -94,7 +94,7 @@ private:
     mutable std::vector<std::unique_ptr<const Entry>> m_later;   // index: RequestId; of those that had not arrived, where they were shown
     mutable std::vector<std::unique_ptr<const Entry>> m_kept;    // of this step alone
     bool m_anyParent = false;                                    // some sequence has one
-    const Recording* m_goneOf = nullptr;
+    std::shared_ptr<const Recording> m_goneOf;  // held, so that no other one takes its place in memory
     LaneId m_goneLane;
     mutable Items m_items;
     Order m_order = Order::state;
