@@ -11,7 +11,9 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
     bool only_words = false;
     for (std::size_t i = 0; i < words.size(); ++i) {
         const std::string& word = words[i];
-        if (only_words || word.rfind("--", 0) != 0) {
+        // What has a space before any '=' is no option's name: SQL that begins with a comment, say.
+        const bool spaced = word.find_first_of(" \t\r\n") < word.find('=');
+        if (only_words || spaced || word.rfind("--", 0) != 0) {
             parsed.m_words.push_back(word);
             continue;
         }

@@ -47,6 +47,7 @@ int check_file(const std::string& path) {
         std::cout << path << ": nothing is wrong with it\n";
         return exit_done;
     }
+    if (!open_kvt(path)) return fail(path + ": that is all there is to say about it.");  // its sentence has the advice
     return fail(path + ": " + std::to_string(wrong.size()) + (wrong.size() == 1 ? " thing is" : " things are") +
                 " wrong with the file (named above). Open a backup of it.");
 }

@@ -108,6 +108,12 @@ Result<void> read_size(const Arguments& arguments, ViewOptions& options) {
             return Error{"'" + *text + "' is no scale", "Give a number from 0.25 to 10"};
         options.scale = scale;
     }
+    constexpr double most_pixels = 1e8;
+    const double pixels = options.size.width() * options.scale * (options.size.height() * options.scale);
+    if (pixels > most_pixels && arguments.value("--to").value_or("").ends_with(".png"))
+        return Error{"A picture of " + std::to_string(options.size.width()) + "x" + std::to_string(options.size.height()) + " at scale " +
+                         std::to_string(options.scale).substr(0, 4) + " has more than 100 million pixels",
+                     "Give a smaller --size or --scale, or export SVG or PDF"};
     return {};
 }
 

@@ -122,7 +122,7 @@ int query_command(const std::vector<std::string>& words) {
     limits.time = std::chrono::seconds(*seconds);
     std::vector<std::string> keys;
     TablePrinter table;
-    nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+    std::size_t printed = 0;  // rows of JSON: each is printed when it comes, there may be more than fit into memory
     const bool as_json = arguments->has("--json"), csv = arguments->has("--csv");
     const auto print_csv = [](const auto& cells, const auto& text) {
         std::string line;
@@ -144,16 +144,17 @@ int query_command(const std::vector<std::string>& words) {
             if (as_json) {
                 nlohmann::ordered_json row;
                 for (std::size_t i = 0; i < values.size(); ++i) row[keys[i]] = json_of_value(values[i]);
-                rows.push_back(std::move(row));
+                std::cout << (printed++ == 0 ? "[" : ",") << row.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
             } else if (csv) {
                 print_csv(values, text_of_value);
             } else {
                 table.row(values);
             }
         });
+    if (as_json && (printed > 0 || end)) std::cout << (printed == 0 ? "[]" : "]") << '\n';
     if (!end) return fail(end.error().message());
-    if (as_json) std::cout << rows.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
-    else if (!csv) table.flush();
+    if (as_json) return exit_done;
+    if (!csv) table.flush();
     return exit_done;
 }
 

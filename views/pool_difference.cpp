@@ -58,4 +58,42 @@ PoolDifference poolDifference(const LaneState& here, const LaneState& there, con
     return difference;
 }
 
+RecentTokens::RecentTokens(const Recording& recording, const LaneRecord& lane, std::size_t step, std::size_t steps)
+    : m_recording(&recording), m_lane(&lane) {
+    if (step >= lane.step_count()) return;
+    const std::uint64_t end = lane.step(step).tokens.end;
+    for (std::uint64_t i = lane.step(step - std::min(step, steps)).tokens.begin; i < end; ++i) {
+        const TokenRecord& token = lane.tokens()[i];
+        m_tokens[std::uint64_t{token.sequence.value} << 32 | token.position] = token.token;
+    }
+}
+
+std::optional<TokenId> RecentTokens::at(SequenceId sequence, std::uint32_t position) const {
+    const auto known = m_tokens.find(std::uint64_t{sequence.value} << 32 | position);
+    if (known != m_tokens.end()) return known->second;
+    if (sequence.value >= m_lane->sequences().size()) return {};
+    const SequenceInfo& info = m_lane->sequences()[sequence.value];
+    if (info.parent.valid() || !info.request.valid() || info.request.value >= m_recording->requests().size()) return {};
+    const std::vector<TokenId>& prompt = m_recording->requests()[info.request.value].prompt;
+    return position < prompt.size() ? std::optional(prompt[position]) : std::nullopt;
+}
+
+void compareTokens(PoolDifference& difference, const LaneState& here, const RecentTokens& ours, const LaneState& there,
+                   const RecentTokens& theirs) {
+    const std::size_t size = std::min({difference.blocks.size(), here.blocks().size(), there.blocks().size()});
+    for (std::uint32_t block = 1; block < size; ++block) {
+        const BlockState &a = here.blocks()[block], &b = there.blocks()[block];
+        if (difference.blocks[block] != BlockChange::same || a.owners == 0 || a.hashed) continue;
+        for (std::uint32_t slot = 0; slot < a.filled; ++slot) {
+            const auto own = ours.at(a.first_owner, a.logical * here.block_size() + slot);
+            const auto other = theirs.at(b.first_owner, b.logical * there.block_size() + slot);
+            if (!own || !other || *own == *other) continue;
+            difference.blocks[block] = BlockChange::differs;
+            --difference.counts[static_cast<std::size_t>(BlockChange::same)];
+            ++difference.counts[static_cast<std::size_t>(BlockChange::differs)];
+            break;
+        }
+    }
+}
+
 }  // namespace kvloupe

@@ -48,6 +48,11 @@ void PoolView::updateDifference() {
     m_thereOwners.collect(*there);
     m_difference = poolDifference(*m_state, *there, reference->sameSequences(),
                                   hashAlike(cursor()->laneRecord()->info(), reference->laneRecord().info()));
+    // A block that is not full was written in as many steps as it has tokens, a few more where its sequence waited.
+    const std::size_t steps = 4 * std::size_t{m_state->block_size()};
+    const auto step = static_cast<std::size_t>(std::max(0, cursor()->stepOf(cursor()->lane())));
+    compareTokens(m_difference, *m_state, RecentTokens(*cursor()->recording(), *cursor()->laneRecord(), step, steps), *there,
+                  RecentTokens(*reference->recording(), reference->laneRecord(), static_cast<std::size_t>(reference->step()), steps));
 }
 
 QString PoolView::describeDifference(BlockId block) const {

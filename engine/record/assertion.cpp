@@ -32,7 +32,7 @@ std::string trim(std::string_view text) {
 std::optional<double> number_in(const std::string& text) {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+    if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;  // "nan" is none
     return value;
 }
 

@@ -313,6 +313,13 @@ private Q_SLOTS:
         QVERIFY(json.contains("\\u001b[2J"));
     }
 
+    void questionsMayBeginWithAComment() {
+        const QString recording = QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt");
+        QCOMPARE(kvloupe({"query", recording, "-- how many\nSELECT 3 AS n", "--csv"}, m_folder.path()).out, QByteArray("n\r\n3\r\n"));
+        QCOMPARE(kvloupe({"query", recording, "SELECT 1 AS n WHERE 0", "--json"}, m_folder.path()).out.trimmed(), QByteArray("[]"));
+        QCOMPARE(kvloupe({"query", recording, "SELECT 1 AS n UNION SELECT 2", "--json"}, m_folder.path()).out.trimmed(), QByteArray(R"([{"n":1},{"n":2}])"));
+    }
+
     void columnsOfOneNameAreAllInTheJson() {
         const Outcome outcome = kvloupe({"query", QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt"), "SELECT 1 a, 2 a, 3 b", "--json"},
                                         m_folder.path());

@@ -3,6 +3,7 @@
 // A lane compared with another one: the cursor's reference, what differs in each view as data.
 #include <QTest>
 
+#include "engine/record/writer.h"
 #include "tests/support/demo_recording.h"
 #include "tests/support/demo_sharing.h"
 #include "tests/views/compare_fixture.h"
@@ -158,6 +159,50 @@ private Q_SLOTS:
         QCOMPARE(poolDifference(here, there, {SequenceId()}, false).at(2), BlockChange::differs);
         // Names decide, not numbers: there the same sequence may have another number.
         QCOMPARE(poolDifference(here, there, {SequenceId(1)}, false).at(2), BlockChange::differs);
+    }
+
+    // Where a branch parts, the block that is being filled is the first to differ: it has no hash yet.
+    void aBlockThatIsNotFullDiffersByItsTokens() {
+        // Prompt 1, 2, 3 and two sampled tokens: positions 3 and 4, of which the cache holds the first, in a block of 4 slots.
+        const auto run = [](TokenId prompt, TokenId sampled) {
+            RecordingWriter writer("t", 0);
+            LaneInfo info;
+            info.block_size = 4;
+            info.blocks = 3;
+            info.policy.kind = "paged";
+            LaneWriter& lane = writer.add_lane(info, nullptr);
+            writer.lanes_complete();
+            RequestInfo request;
+            request.prompt = {1, 2, prompt};
+            writer.add_request(request);
+            lane.begin_step();
+            lane.add_sequence({RequestId(0), {}, 0, 0});
+            TokenRecord token;
+            token.sequence = SequenceId(0);
+            token.position = 3;
+            token.token = sampled;
+            token.source = TokenRecord::sampled;
+            lane.token(token);
+            lane.end_step({});
+            return writer.recording();
+        };
+        LaneState state(3, 4);
+        state.apply(told(EventKind::arrive, 0, 0, 0, 3));
+        state.apply(told(EventKind::allocate, 0, 1, 0));
+        state.apply(told(EventKind::prefill, 0, 0, 0, 3));
+        LaneState longer = state;
+        longer.apply(told(EventKind::decode, 0, 0, 3, 1));
+        const auto compared = [](const LaneState& at, const std::shared_ptr<const Recording>& here, const std::shared_ptr<const Recording>& there) {
+            PoolDifference difference = poolDifference(at, at, {SequenceId(0)}, true);
+            compareTokens(difference, at, RecentTokens(*here, here->lane(LaneId(0)), 0, 8), at, RecentTokens(*there, there->lane(LaneId(0)), 0, 8));
+            return difference;
+        };
+        QCOMPARE(compared(longer, run(3, 7), run(3, 7)).at(1), BlockChange::same);
+        QCOMPARE(compared(longer, run(3, 7), run(3, 8)).at(1), BlockChange::differs);
+        QCOMPARE(compared(longer, run(3, 7), run(3, 8)).count(BlockChange::differs), 1u);
+        QCOMPARE(compared(longer, run(3, 7), run(3, 8)).count(BlockChange::same), 1u);
+        QCOMPARE(compared(state, run(3, 7), run(3, 8)).at(1), BlockChange::same);   // the other token is not in the cache yet
+        QCOMPARE(compared(state, run(3, 7), run(9, 7)).at(1), BlockChange::differs);  // another prompt
     }
 
     void freeButCachedDiffersFromInUseAndFromEmpty() {
