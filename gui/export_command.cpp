@@ -23,6 +23,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <optional>
 #include <string_view>
 
@@ -220,9 +221,19 @@ int export_command(const std::vector<std::string>& words) {
     const auto view = arguments->value("--view");
     const auto cut = arguments->value("--cut");
     const bool part = cut || arguments->has("--strip");
-    const int asked = view.has_value() + arguments->has("--trace") + arguments->has("--results") + arguments->has("--report") + part;
-    if (!to || asked != 1)
+    if (view == "?") {
+        for (const ViewDescription& description : viewDescriptions()) std::cout << description.id.toStdString() << '\n';
+        return exit_done;
+    }
+    std::vector<std::string> asked;
+    for (const char* option : {"--view", "--trace", "--results", "--report"})
+        if (arguments->has(option) || arguments->value(option)) asked.push_back(option);
+    if (part) asked.push_back(cut ? "--cut" : "--strip");
+    if (asked.size() > 1) return fail("export makes one thing at a time: " + asked[0] + " and " + asked[1] + " are two.", exit_usage);
+    if (!to || asked.empty())
         return fail(std::string("export needs --to and one of --view, --trace, --results, --report, --cut, --strip: ") + export_usage, exit_usage);
+    for (const char* option : {"--step", "--steps", "--lane", "--size", "--scale", "--compare", "--with", "--align"})
+        if (!view && arguments->value(option)) return fail(std::string(option) + " belongs to --view.", exit_usage);
     const std::string& from = arguments->words()[0];
     std::error_code error;
     if (!part)  // a part is a recording, which is never written over anything

@@ -22,10 +22,12 @@
 #include <QDir>
 #include <QDockWidget>
 #include <QFileDialog>
+#include <QFileInfo>
 #include <QInputDialog>
 #include <QMenu>
 #include <QMessageBox>
 #include <QMimeData>
+#include <QRegularExpression>
 #include <QStackedWidget>
 
 #include <algorithm>
@@ -164,14 +166,19 @@ void MainWindow::exportView(View* view) {
         m_notice->show(tr("No view is chosen. Click into a view, or use the export button in its head."));
         return;
     }
-    const QString path = QFileDialog::getSaveFileName(
+    QString kind;
+    QString path = QFileDialog::getSaveFileName(
         this, tr("Export %1").arg(view->title()), view->id() + QStringLiteral(".png"),
-        tr("Picture (*.png);;Vector picture (*.svg);;Document (*.pdf);;Table (*.csv)"));
+        tr("Picture (*.png);;Vector picture (*.svg);;Document (*.pdf);;Table (*.csv)"), &kind);
     if (path.isEmpty()) return;
+    // A name without a suffix gets that of the chosen kind: "Picture (*.png)".
+    if (QFileInfo(path).suffix().isEmpty())
+        if (const QRegularExpressionMatch suffix = QRegularExpression(QStringLiteral("\\*(\\.\\w+)")).match(kind); suffix.hasMatch()) path += suffix.captured(1);
     const QString problem = view->exportTo(path, path.endsWith(QLatin1String(".png")) ? 2.0 : 1.0);
     if (!problem.isEmpty()) m_notice->show(problem);
     else if (!view->emptyReason().isEmpty())
         m_notice->show(tr("%1 has nothing to show here, and the file says so: %2").arg(view->title(), view->emptyReason()));
+    else m_notice->show(tr("%1 is in %2.").arg(view->title(), path));
 }
 
 void MainWindow::copyView(View* view) {

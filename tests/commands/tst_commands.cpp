@@ -320,6 +320,22 @@ private Q_SLOTS:
         QCOMPARE(kvloupe({"query", recording, "SELECT 1 AS n UNION SELECT 2", "--json"}, m_folder.path()).out.trimmed(), QByteArray(R"([{"n":1},{"n":2}])"));
     }
 
+    void exportNamesItsViewsAndMakesOneThingAtATime() {
+        const QString recording = QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt"), to = m_folder.filePath("x.svg");
+        const Outcome views = kvloupe({"export", recording, "--view", "?"}, m_folder.path());
+        QCOMPARE(views.status, 0);
+        QVERIFY(views.out.split('\n').contains("pool"));
+        const Outcome two = kvloupe({"export", recording, "--trace", "--report", "--to", to}, m_folder.path());
+        QCOMPARE(two.status, 2);
+        QVERIFY2(two.err.contains("--trace and --report are two"), two.err.constData());
+        const Outcome step = kvloupe({"export", recording, "--cut", "0..1", "--step", "1", "--to", to}, m_folder.path());
+        QCOMPARE(step.status, 2);
+        QVERIFY2(step.err.contains("--step belongs to --view"), step.err.constData());
+        const Outcome large = kvloupe({"export", recording, "--view", "pool", "--size", "20000x20000", "--to", m_folder.filePath("x.png")}, m_folder.path());
+        QCOMPARE(large.status, 2);
+        QVERIFY2(large.err.contains("100 million pixels"), large.err.constData());
+    }
+
     void columnsOfOneNameAreAllInTheJson() {
         const Outcome outcome = kvloupe({"query", QStringLiteral(KVLOUPE_SOURCE_DIR "/tests/fixtures/recordings/small-1.kvt"), "SELECT 1 a, 2 a, 3 b", "--json"},
                                         m_folder.path());
