@@ -40,7 +40,7 @@ private:
     SqlDatabase m_own;
     const Pages m_limits;
     std::atomic<int> m_pages{0};  // of the log, as of the newest commit
-    int m_taken = 0;              // of them; under m_mutex
+    std::atomic<int> m_taken{0};  // of them
     std::mutex m_mutex;           // held while the log is taken over
     std::mutex m_wake_mutex;
     std::condition_variable_any m_wake;
