@@ -24,9 +24,10 @@ Result<void> LogCheckpoints::committed() {
     if (!m_own.handle()) return {};
     const int pages = m_pages.load();
     if (pages >= m_limits.often) m_wake.notify_one();
-    if (pages < m_limits.longest) return {};
+    if (pages < m_waited) m_waited = 0;  // the log has begun anew
+    if (pages < m_limits.longest || pages - m_waited < m_limits.often) return {};
+    m_waited = pages;
     const std::lock_guard lock(m_mutex);
-    m_taken = 0;
     return m_writer->execute("PRAGMA wal_checkpoint(RESTART)");
 }
 
@@ -37,8 +38,8 @@ void LogCheckpoints::run(std::stop_token stop) {
             std::unique_lock lock(m_wake_mutex);
             const auto enough = [this] {
                 const int pages = m_pages.load();
-                if (pages < m_taken) m_taken = 0;  // the log has begun anew
-                return pages - m_taken >= m_limits.often;
+                if (pages < m_tried) m_tried = 0;
+                return pages - m_tried >= m_limits.often;
             };
             if (!m_wake.wait_for(lock, stop, std::chrono::milliseconds(50), enough)) {
                 if (stop.stop_requested()) return;
@@ -47,7 +48,8 @@ void LogCheckpoints::run(std::stop_token stop) {
             if (stop.stop_requested()) return;
         }
         const std::lock_guard lock(m_mutex);
-        m_taken = m_own.take_log_over().value_or(m_pages.load());
+        m_tried = m_pages.load();
+        m_own.take_log_over();
     }
 }
 

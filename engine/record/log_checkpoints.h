@@ -40,7 +40,8 @@ private:
     SqlDatabase m_own;
     const Pages m_limits;
     std::atomic<int> m_pages{0};  // of the log, as of the newest commit
-    std::atomic<int> m_taken{0};  // of them
+    std::atomic<int> m_tried{0};  // how many there were when the thread last took some over: a reader may be in the way of all of them
+    int m_waited = 0;             // and when the writer last did; its own
     std::mutex m_mutex;           // held while the log is taken over
     std::mutex m_wake_mutex;
     std::condition_variable_any m_wake;

@@ -157,10 +157,8 @@ bool SqlDatabase::count_log_pages(std::atomic<int>& pages) {
 
 void SqlDatabase::leave_log_pages() { sqlite3_wal_hook(m_database.get(), nullptr, nullptr); }
 
-std::optional<int> SqlDatabase::take_log_over() {
-    int pages = 0, taken = 0;
-    if (sqlite3_wal_checkpoint_v2(m_database.get(), "main", SQLITE_CHECKPOINT_PASSIVE, &pages, &taken) != SQLITE_OK || taken < 0) return {};
-    return taken;
+void SqlDatabase::take_log_over() {
+    sqlite3_wal_checkpoint_v2(m_database.get(), "main", SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
 }
 
 Result<SqlDatabase> SqlDatabase::open_read_only(const std::string& path) {

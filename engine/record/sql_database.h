@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -77,9 +76,8 @@ public:
     // False: it is locked for others, and commits go on doing so. Until leave_log_pages(); this object is not moved meanwhile.
     bool count_log_pages(std::atomic<int>& pages);
     void leave_log_pages();
-    // Takes over what other connections have committed to the log, as far as none of them is in the way: how many pages of it are
-    // taken over now. Nothing: it failed.
-    std::optional<int> take_log_over();
+    // Takes over what other connections have committed to the log, as far as none of them is in the way.
+    void take_log_over();
     Result<SqlStatement> prepare(std::string_view sql);
 
     // An error of the newest call, with the file's name.
