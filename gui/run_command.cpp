@@ -119,7 +119,7 @@ int run_command(const std::vector<std::string>& words) {
     }
     if (!recorded) return fail(recorded.error().message());
     if (!ran) return fail(ran.error().message());
-    if (interrupted) return fail("Interrupted. What had run until then is written.");
+    if (interrupted) return fail(record || folder ? "Interrupted. What had run until then is written." : "Interrupted. Nothing was to be written.");
     if (!anything_ran(*recording)) {
         return fail("No request could run. The reasons stand above; give the pool more blocks or the model a longer "
                     "context.");

@@ -256,8 +256,8 @@ Result<bool> KvtFileWriter::append() {
     }
     // After the lanes: a request is there before the first event that names it.
     if (auto written = write_requests(); !written) return written.error();
-    for (auto committed : {m_database->execute("COMMIT"), m_checkpoints->committed()})
-        if (!committed) return committed.error();
+    if (auto committed = m_database->execute("COMMIT"); !committed) return committed.error();
+    if (auto taken_over = m_checkpoints->committed(); !taken_over) return taken_over.error();
     return more;
 }
 

@@ -208,8 +208,8 @@ public:
         virtual ~StoredFrames() = default;
         // The last one at or before `step`, or a state since then that is known already; without a state where there is none.
         virtual KeyFrame at_or_before(std::int64_t step) = 0;
-        // A state that was worked out for `asked`, `events` after the one that at_or_before() gave: those who walk step by step
-        // need not begin at the frame each time. step == asked: what was asked for; else it lay on the way.
+        // The state after `step`, worked out from what at_or_before(asked) gave: those who walk step by step need not begin at the
+        // frame each time. step == asked: what was asked for; else it lay on the way.
         virtual void remember(std::int64_t step, std::int64_t asked, const LaneState& state) = 0;
         // Whether a state on the way to `asked` is worth a copy: somebody walks there.
         virtual bool walks(std::int64_t asked) const = 0;

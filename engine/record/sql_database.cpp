@@ -128,9 +128,13 @@ Result<SqlDatabase> SqlDatabase::open_to_append(const std::string& path, const s
     if (!database) return database;
     // Commits go to a log that is taken over now and then. What the operating system has been given survives the end of the
     // program; only a power cut may cost more, and no order of writes does harm then that reading the log would not see.
-    const char* const write = "BEGIN IMMEDIATE; COMMIT;";  // what cannot be shared shows with the first transaction
-    const auto shared = database->execute("PRAGMA journal_mode = WAL;");
-    database->m_shared_log = shared && database->execute(write);
+    // Where a log cannot be shared SQLite keeps the former mode and says so, or fails with the first transaction.
+    {
+        auto mode = database->prepare("PRAGMA journal_mode = WAL");
+        const auto row = mode ? mode->step() : Result<bool>(mode.error());
+        database->m_shared_log = row && *row && mode->text(0) == "wal";
+    }
+    database->m_shared_log = database->m_shared_log && database->execute("BEGIN IMMEDIATE; COMMIT;");
     if (!database->m_shared_log)
         if (const auto locked = database->execute("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"); !locked) return locked.error();
     const auto set = database->execute("PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -16384;");
